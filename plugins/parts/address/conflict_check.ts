@@ -1,6 +1,6 @@
 /**
- * Finds out whether another machine has an address before a container uses it: the
- * link asks by ARP and neighbour discovery.
+ * Checks, before a container uses an address, whether a different machine uses it:
+ * the link sends ARP probes and neighbour solicitations.
  *
  * @module
  */
@@ -33,25 +33,25 @@ import { ipamHas } from "./ipam_traits.ts";
 import { Probes } from "./probes.ts";
 import { asksOverLink, prepareInterface } from "./sandbox_addresses.ts";
 
-/** How often to ask, and how long to wait for answers each time, in ms. */
+/** How many probes to send, and how long to wait for answers to each, in ms. */
 const PROBES = 3, PROBE_MS = 50;
 /** How long to wait until the link passes frames, in ms. */
 const CARRIER_MS = 100;
-/** How long to wait for further answers after the first one, in ms. */
+/** How long to wait for further answers after the first, in ms. */
 const MORE_MS = 2;
 /**
- * How often an ADD may get addresses of other machines before it fails.
+ * How often an ADD can get addresses of other machines before it fails.
  *
- * It asks about one lease at a time. To probe for an address is to claim it, so a
- * node that probed for the next addresses as well would take them from other nodes'
- * ADDs, which have leased them. The first answer ends a round: only the last one lasts
- * until nobody has answered.
+ * It probes for one lease at a time. A probe claims an address, so a node that also
+ * probed for the next addresses would take them from other nodes' ADDs, which have
+ * leased them. The first answer ends a round, so only the last round takes the whole
+ * time.
  */
 const MOST_ROUNDS = 8;
 /**
- * The same for a server of the network: it keeps declined addresses from all machines,
- * and one that answers for each address would use them up. The DHCP daemon limits how
- * many are declined in a day.
+ * The same limit for a server of the network: the server withholds declined addresses
+ * from all machines, and a machine that answers for each address would exhaust them.
+ * The DHCP daemon limits how many addresses are declined in a day.
  */
 const MOST_ROUNDS_OF_SERVER = 2;
 
@@ -76,35 +76,38 @@ export interface Checking {
   readonly ipv6?: Ipv6Options;
   /** Waits until the network can answer; for the carrier if absent. */
   readonly settle?: () => Promise<unknown>;
-  /** The host's link to the same network: its addresses are not free. */
+  /** The host's link to the same network, whose addresses are in use. */
   readonly host?: {
     readonly rtnl: Rtnl;
     readonly link: Link;
-    /** Whether some answers arrive at this link only: ipvlan has its MAC. */
+    /**
+     * Whether some answers only arrive on this link, because an ipvlan has its MAC
+     * address.
+     */
     readonly hasSameMac: boolean;
   } | undefined;
 }
 
-/** Addresses that no other machine has. Dispose of it after the announcement. */
+/** Addresses that no other machine uses. Dispose of it after the announcement. */
 export class CheckedLease implements AsyncDisposable {
   /** The IPAM plugin's last result. */
   readonly lease: Result;
   readonly #probes: Probes | undefined;
 
-  /** @param probes What the network was asked with; undefined if it was not */
+  /** @param probes The sockets that probed the network; undefined without probes */
   constructor(lease: Result, probes?: Probes) {
     this.lease = lease;
     this.#probes = probes;
   }
 
-  /** Whether the network was asked. */
+  /** Whether the network was probed. */
   get isChecked(): boolean {
     return this.#probes !== undefined;
   }
 
   /**
-   * Announces the IPv4 addresses, once the interface has them: the kernel does
-   * when an interface comes up, which it did before.
+   * Announces the IPv4 addresses once the interface has them. The kernel does so when
+   * an interface comes up, but this interface came up before.
    */
   announce(): void {
     for (const { address } of this.lease.ips) {
@@ -118,20 +121,20 @@ export class CheckedLease implements AsyncDisposable {
 }
 
 /**
- * Finds addresses that nobody else has: asks the IPAM plugin for different ones as
- * long as somebody has one. Brings the interface up.
+ * Finds addresses that no other machine uses: requests different addresses from the
+ * IPAM plugin as long as another machine uses one of them. Brings the interface up.
  *
- * An address that another container of this network still has, since its virtual
+ * An address that another container of this network still has, because its virtual
  * machine migrates, is not checked.
  *
- * @throws {CniError} 11 if another machine has an address, and the IPAM plugin gives
- *   no other one
+ * @throws {CniError} 11 if another machine uses an address, and the IPAM plugin
+ * returns no other address
  */
 export async function findUnusedAddresses(
   checking: Checking,
 ): Promise<CheckedLease> {
   const { call, lease } = checking;
-  // What comes from the network is on the interface already.
+  // Addresses from the network are already on the interface.
   const { ips } = withoutLearned(lease);
   if (ips.length === 0 || isAnnouncementSuppressed(lease)) {
     return new CheckedLease(lease);
@@ -187,7 +190,7 @@ async function replaceWhileUsed(
 /**
  * Reports addresses that the container does not get.
  *
- * @param lease What it gets; undefined if ADD fails
+ * @param lease The final lease; undefined if ADD fails
  */
 function report(
   { log, context, network, args: { ifName } }: Checking["call"],
@@ -209,8 +212,9 @@ function report(
 }
 
 /**
- * Has the IPAM plugin decline an address for which no other follows: the DEL after
- * a failed ADD would release it, and a server would grant it again.
+ * Makes the IPAM plugin decline an address that it does not replace. Otherwise, the
+ * DEL after a failed ADD would release the address, and a server would grant it
+ * again.
  */
 async function declineLast(
   { config, stdin, delegate }: Checking["call"],
@@ -222,7 +226,7 @@ async function declineLast(
   await delegate(config.ipam?.type ?? "", again).del().catch(() => {});
 }
 
-/** Returns a configuration with the addresses that other machines have. */
+/** Returns a configuration that contains the addresses that other machines use. */
 function withConflicts(
   stdin: Uint8Array,
   conflicts: readonly Conflict[],
@@ -253,7 +257,7 @@ async function replace(
   } catch (cause) {
     throw withReason(error, "the IPAM plugin gives no other address", cause);
   }
-  // Other programs of that name, such as the Go plugin, ignore the conflicts.
+  // Other programs with the same name, such as the Go plugin, ignore the conflicts.
   const isSame = conflicts.some(({ ip }) =>
     lease.ips.some(({ address }) => address.ip.equals(ip))
   );
@@ -275,12 +279,12 @@ function withReason(
   });
 }
 
-/** A link that can ask. */
+/** A link that can send probes. */
 interface ProbingLink extends Link {
   readonly mac: Mac;
 }
 
-/** @returns Undefined if the link passes no frames now */
+/** @returns Undefined if the link currently passes no frames */
 async function bringUp(checking: Checking): Promise<ProbingLink | undefined> {
   const { sandbox, link, lease, ipv6, call, settle } = checking;
   prepareInterface(sandbox, link, lease, ipv6);
@@ -296,7 +300,10 @@ async function bringUp(checking: Checking): Promise<ProbingLink | undefined> {
   }
 }
 
-/** An address that was not asked about is not used. */
+/**
+ * Throws if the call has ended, because an address without complete probes must not
+ * be used.
+ */
 function throwIfEnded({ call: { signal }, link: { name } }: Checking): void {
   if (!signal?.aborted) return;
   throw new CniError(
@@ -306,7 +313,7 @@ function throwIfEnded({ call: { signal }, link: { name } }: Checking): void {
   );
 }
 
-/** Finds addresses of a lease that somebody else has. */
+/** Finds addresses of a lease that other machines use. */
 async function findConflicts(
   checking: Checking,
   lease: Result,

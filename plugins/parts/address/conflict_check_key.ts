@@ -9,7 +9,7 @@ import type { Linted } from "../../../metadata/plugin_metadata.ts";
 import { keyWarningAt, type Problem } from "../../../metadata/problem.ts";
 import { objectOf } from "../../../base/json/json.ts";
 
-/** The key, as other pages than macvlan's say it. */
+/** The key, as described on all pages except macvlan's. */
 export const CONFLICT_CHECK_KEY = {
   text:
     "ADD [checks](macvlan.md#address-conflicts) that no other machine uses an address of the container.",
@@ -17,7 +17,7 @@ export const CONFLICT_CHECK_KEY = {
   default: "`false`",
 } as const satisfies KeyDescription;
 
-/** Finds a check that has nothing to check. */
+/** Reports a check that has nothing to check. */
 export function lintConflictCheck(
   { conf }: Pick<Linted, "conf">,
 ): Problem[] {

@@ -1,5 +1,5 @@
 /**
- * The `dns` key of interface plugins, which overrides the IPAM plugin's.
+ * The `dns` key of interface plugins, which overrides the IPAM plugin's DNS settings.
  *
  * @module
  */

@@ -17,7 +17,7 @@ const DETECTION_TIMEOUT_MS = 5_000;
 /**
  * Waits until the kernel has checked every IPv6 address for duplicates.
  *
- * @throws {Error} If another host has an address, or detection takes too long
+ * @throws {Error} If a different host uses an address, or detection takes too long
  */
 export async function detectDuplicates(
   sandbox: Rtnl,

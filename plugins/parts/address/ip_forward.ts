@@ -25,7 +25,7 @@ export const FORWARDING: Readonly<Record<IpFamily, string>> = {
   6: "net/ipv6/conf/all/forwarding",
 };
 
-/** The parameter that lets the host forward IPv4 packets which arrive by a link. */
+/** The parameter that makes the host forward IPv4 packets that arrive on a link. */
 function forwardingOf(link: string): string {
   return `net/ipv4/conf/${link}/forwarding`;
 }
@@ -34,7 +34,7 @@ function forwardingOf(link: string): string {
  * Turns forwarding on for the families of the addresses. It stays on, because
  * all attachments share it.
  *
- * @throws {Error} If it is off, and the kernel refuses
+ * @throws {Error} If forwarding is off, and the kernel refuses the change
  */
 export function ensureForwarding(
   host: NetNs,
@@ -53,12 +53,13 @@ export function ensureForwarding(
 }
 
 /**
- * Turns forwarding of IPv4 packets from a link on for ADD, if possible. On a node whose
- * /proc/sys is read-only, another program decides which links forward, maybe a
- * moment later. The host and its containers reach each other in any case, and the Go
- * plugins succeed. So this is no failure of ADD, but a difference for CHECK, see
- * {@linkcode listForwardingOff}. If the whole node does not forward, ADD fails, as
- * that of the Go plugins. A new link takes `conf/default`, so ADD need not look at it.
+ * Turns forwarding of IPv4 packets from a link on for ADD, if possible. On a node
+ * whose /proc/sys is read-only, a different program decides which links forward,
+ * possibly a moment later. The host and its containers reach each other anyway, and
+ * the Go plugins succeed. Therefore ADD does not fail, but CHECK reports a
+ * difference, see {@linkcode listForwardingOff}. If the whole node does not forward,
+ * ADD fails like the Go plugins' ADD. A new link inherits `conf/default`, so ADD need
+ * not check it.
  *
  * @param link The host's link to the containers
  */
@@ -75,8 +76,8 @@ export function tryForwardFrom(
 }
 
 /**
- * Turns forwarding of IPv4 packets from a link on for REPAIR, which reports why it
- * cannot.
+ * Turns forwarding of IPv4 packets from a link on for REPAIR, and throws if that
+ * fails.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -108,10 +109,10 @@ function enabling<T>(family: IpFamily, work: () => T): T {
  * Turns forwarding of a family on. For IPv4, it also does so on each interface;
  * for IPv6, links that have their router from its advertisements keep it.
  *
- * With concurrent writers, `ip_forward` can become 1 while no interface
- * forwards: a write that does not get the RTNL lock is undone and repeated, and
- * another write that began in between sees its value, and so no change.
- * `conf/default` shows that, because a write that counts also sets it.
+ * With concurrent writers, `ip_forward` can become 1 while no interface forwards: a
+ * write that does not get the RTNL lock is undone and repeated, and a different write
+ * that began in between sees its value, and therefore no change. `conf/default` shows
+ * whether a write was complete, because such a write also sets it.
  *
  * Source: net/ipv4/devinet.c `devinet_sysctl_forward()`; IPv6 sets its values
  * under the lock.
@@ -125,7 +126,7 @@ function turnOn(family: IpFamily): void {
   writeSysctl(FORWARDING[family], "1");
   const ofNewLinks = "net/ipv4/conf/default/forwarding";
   if (family === 6 || readSysctl(ofNewLinks) === "1") return;
-  // A link that appears from now on forwards, so the list has all others.
+  // Links that are created later will forward, so the list contains all other links.
   writeSysctl(ofNewLinks, "1");
   for (const link of listSysctls("net/ipv4/conf")) {
     unlessMissing(() => writeSysctl(forwardingOf(link), "1"));
@@ -141,10 +142,10 @@ export function acceptRaOf(link: string): string {
 }
 
 /**
- * Makes links accept router advertisements although they forward: those with a
- * route or an address from an advertisement. Otherwise, the kernel deletes the
- * default route immediately, and no advertisement extends the address. Other
- * links stay as they are, because containers could advertise themselves there.
+ * Makes links with a route or an address from a router advertisement accept
+ * advertisements although they forward. Otherwise, the kernel deletes the default
+ * route immediately, and no advertisement extends the address. Other links are not
+ * changed, because containers could advertise themselves there.
  *
  * Source: Documentation/networking/ip-sysctl.rst `accept_ra`.
  */
@@ -164,9 +165,9 @@ function keepRouters(host: NetNs): void {
 
 /**
  * Makes a link to containers ignore router advertisements: a container could make
- * itself the host's router (CVE-2020-10749). If the host has a router over the link, or
- * may get one, or an administrator has set 2, the link stays as it is. Failures are
- * ignored: the kernel may have no IPv6, or /proc/sys may be read-only.
+ * itself the host's router (CVE-2020-10749). The link is not changed if the host has
+ * a router over the link or could get one, or if an administrator has set 2. Failures
+ * are ignored, because the kernel might lack IPv6, or /proc/sys might be read-only.
  */
 export function ignoreNewRouters(host: Rtnl, link: Link): void {
   const key = acceptRaOf(link.name);
@@ -180,7 +181,10 @@ export function ignoreNewRouters(host: Rtnl, link: Link): void {
 /** The kinds of ports that lead to containers and virtual machines. */
 const KINDS_WITHIN: readonly (string | undefined)[] = ["veth", "tun"];
 
-/** Reports whether a bridge, or that of a VLAN's link, has a port to other machines. */
+/**
+ * Reports whether a bridge, or the bridge below a VLAN link, has a port to other
+ * machines.
+ */
 function leadsOut(host: Rtnl, { index, linkIndex = index }: Link): boolean {
   return host.link.list({ masterIndex: linkIndex })
     .some(({ kind }) => !KINDS_WITHIN.includes(kind));
@@ -196,14 +200,14 @@ export function findLinksToRouters(rtnl: Rtnl): Set<number | undefined> {
   return new Set(learned.map(({ ifindex }) => ifindex));
 }
 
-/** Lists addresses with a lifetime, as an advertisement gives them. */
+/** Lists addresses with a lifetime, such as addresses from advertisements. */
 export function listLearnedAddresses({ address }: Rtnl): Address[] {
   return address.list().filter(({ address: { ip }, isPermanent }) =>
     ip.family === 6 && !ip.isLinkLocal && !isPermanent
   );
 }
 
-/** Lists the parameters that keep packets of the addresses from being forwarded. */
+/** Lists the parameters that prevent packets of the addresses from being forwarded. */
 export function listForwardingOff(
   host: NetNs,
   addresses: readonly Cidr[],
@@ -218,7 +222,7 @@ export function listForwardingOff(
         FORWARDING[family],
         ...family === 4 ? [forwardingOf(link)] : [],
       ];
-      // Without the first, the kernel turns the other off.
+      // Without the first parameter, the kernel turns the second off.
       const key = keys.find(isOff);
       return key === undefined ? [] : [{ family, key }];
     }));

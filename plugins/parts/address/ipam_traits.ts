@@ -1,5 +1,5 @@
 /**
- * What the IPAM plugin of a configuration declares about itself.
+ * Traits that the IPAM plugin of a configuration declares.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export function ipamHas(
   return typeHas(ipam?.type, trait);
 }
 
-/** Reports whether the IPAM plugin of a type, as a configuration has it, has a trait. */
+/** Reports whether the IPAM plugin with a type, as in a configuration, has a trait. */
 export function typeHas(type: unknown, trait: IpamTrait): boolean {
   return typeof type === "string" && Object.hasOwn(IPAM_TRAITS, type) &&
     IPAM_TRAITS[type]?.includes(trait) === true;

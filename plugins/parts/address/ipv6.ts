@@ -11,18 +11,18 @@ import { ensureSysctl, tryWriteSysctl } from "../../../ffi/sysctl.ts";
 export interface Ipv6Options {
   /**
    * Whether to detect duplicates; if not, the link-local address is usable
-   * immediately. "default": as the kernel is set.
+   * immediately. "default" keeps the kernel's setting.
    */
   readonly detectsDuplicates?: boolean | "default" | undefined;
 }
 
 /**
- * Makes sure that an interface of the sandbox can have IPv6 addresses, and
- * keeps them while it is down. Runtimes often disable IPv6 in a new sandbox.
+ * Ensures that an interface of the sandbox can have IPv6 addresses, and keeps them
+ * while it is down. Runtimes often disable IPv6 in a new sandbox.
  *
  * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
  *
- * @throws {Error} If the kernel has no IPv6
+ * @throws {Error} If the kernel lacks IPv6
  */
 export function enableIpv6(
   sandbox: NetNs,
@@ -46,8 +46,8 @@ export function enableIpv6(
 
 /**
  * Prepares a link of the host to containers: it ignores router advertisements,
- * because a container is not a router for the host, and is usable immediately.
- * Failures are ignored: the kernel may have no IPv6, or /proc/sys may be
+ * because a container must not be the host's router, and is usable immediately.
+ * Failures are ignored, because the kernel might lack IPv6, or /proc/sys might be
  * read-only.
  */
 export function readyHostEndForIpv6(host: NetNs, ifName: string): void {
@@ -68,9 +68,9 @@ function skipDuplicateAddressDetection(ifName: string): void {
 }
 
 /**
- * Enables duplicate detection, with a nonce in each probe (enhanced DAD). On a
- * bridge port in hairpin mode probes return, and without the nonce they would
- * look like another host's.
+ * Enables duplicate address detection, with a nonce in each probe (enhanced DAD). On
+ * a bridge port in hairpin mode, probes return, and without the nonce they would look
+ * like probes of another host.
  */
 function detectDuplicateAddresses(ifName: string): void {
   tryWriteSysctl(`net/ipv6/conf/${ifName}/enhanced_dad`, "1");

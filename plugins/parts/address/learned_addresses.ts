@@ -1,6 +1,6 @@
 /**
- * The addresses that an interface has from its network: from router
- * advertisements, or from the lease of a DHCP server.
+ * The addresses that an interface got from its network: from router advertisements,
+ * or from a DHCP server's lease.
  *
  * @module
  */
@@ -13,36 +13,36 @@ import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { listAddresses } from "../link/configure_link.ts";
 
 /**
- * Lists the learned addresses, without temporary ones, which do not identify a
- * container, in the order of their prefixes in the advertisement.
+ * Lists the learned addresses, in the order of their prefixes in the advertisement.
+ * Temporary addresses are omitted, because they do not identify a container.
  */
 export function listLearned(sandbox: Rtnl, link: Link): Address[] {
   return selectLearned(listAddresses(sandbox, link));
 }
 
-/** @param addresses Of one link */
+/** @param addresses Addresses of a single link */
 function selectLearned(addresses: readonly Address[]): Address[] {
   return addresses
     .filter(({ address: { ip }, isPermanent, isTemporary }) =>
       ip.family === 6 && !ip.isLinkLocal && !isPermanent && !isTemporary
     )
-    // The kernel lists the newest first.
+    // The kernel lists the newest address first.
     .reverse()
     .sort((one, other) =>
       Number(one.isDeprecated) - Number(other.isDeprecated)
     );
 }
 
-/** Reports whether no other host has an address. */
+/** Reports whether no other host uses an address. */
 export function isUsable({ isTentative, hasDadFailed }: Address): boolean {
   return !isTentative && !hasDadFailed;
 }
 
 /**
- * Lists the addresses that an interface now has from its network, whose IPAM
- * plugin returned the result: the addresses of ADD that it still has, then the
- * learned ones, which may have replaced those of ADD. Includes addresses that are
- * still checked for duplicates.
+ * Lists the addresses that an interface currently has from its network, whose IPAM
+ * plugin returned the result: ADD's addresses that it still has, then the learned
+ * addresses, which might have replaced ADD's. Includes addresses that are still being
+ * checked for duplicates.
  */
 export function listGiven(
   sandbox: Rtnl,

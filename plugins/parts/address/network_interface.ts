@@ -1,5 +1,6 @@
 /**
- * Reads an interface of a container whose IPAM plugin asks the network for addresses.
+ * Reads a container's interface whose IPAM plugin requests addresses from the
+ * network.
  *
  * @module
  */
@@ -13,7 +14,7 @@ import type { Ip } from "../../../net/ip.ts";
 import { listGiven } from "./learned_addresses.ts";
 import { listRouters } from "./router_advertisements.ts";
 
-/** What a network gives an interface now. */
+/** The addresses and routers that an interface currently has from its network. */
 export interface NetworkInterface {
   readonly link: Link;
   /** The addresses, see {@linkcode listGiven}. */
@@ -23,12 +24,12 @@ export interface NetworkInterface {
 }
 
 /**
- * Reads what a network gives an interface now.
+ * Reads the current addresses and routers of an interface.
  *
  * @param result The result of ADD
- * @param read Reads what it needs, before the namespace is closed
+ * @param read Reads further values before the namespace is closed
  * @returns Undefined if the interface does not exist
- * @throws {Error} If the namespace does not exist, or may not be read
+ * @throws {Error} If the namespace does not exist, or reading it is not permitted
  */
 export function readNetworkInterface<T>(
   { netns, ifName }: { readonly netns: string; readonly ifName: string },
@@ -44,7 +45,7 @@ export function readNetworkInterface<T>(
   });
 }
 
-/** Reports whether ADD had a default route from a router. */
+/** Reports whether ADD's result had a default route from a router. */
 export function hadRouter({ routes }: Pick<Result, "routes">): boolean {
   return routes.some((route) =>
     isLearned(route) && route.dst.prefixLength === 0

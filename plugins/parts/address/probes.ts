@@ -1,6 +1,6 @@
 /**
- * The sockets with which a link asks its network about addresses, by ARP and
- * neighbour discovery, and hears who has them.
+ * The sockets with which a link probes its network for addresses, with ARP and
+ * neighbour discovery, and receives the answers.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { SocketLink } from "../../../ffi/socket/link_socket.ts";
 import { SolicitationSocket } from "../../../ffi/socket/solicitation_socket.ts";
 import type { Ip } from "../../../net/ip.ts";
 
-/** Where a link is, and where answers to it arrive. */
+/** The location of a link, and of the links on which answers arrive. */
 export interface ProbingPlace {
   /** The link's namespace. */
   readonly sandbox: Pick<Rtnl, "netns">;
@@ -22,14 +22,17 @@ export interface ProbingPlace {
   readonly host?: {
     readonly rtnl: Pick<Rtnl, "netns">;
     readonly link: Pick<Link, "index">;
-    /** Whether some answers arrive at this link only: ipvlan has its MAC. */
+    /**
+     * Whether some answers only arrive on this link, because an ipvlan has its MAC
+     * address.
+     */
     readonly hasSameMac: boolean;
   } | undefined;
 }
 
 /**
- * Sockets that ask and listen. They stay open while addresses are replaced, because
- * each takes the kernel 10 ms and more to close.
+ * Sockets that send probes and receive answers. They stay open while addresses are
+ * replaced, because closing each takes the kernel at least 10 ms.
  */
 export class Probes implements AsyncDisposable {
   readonly #arp: ArpSocket | undefined;
@@ -76,7 +79,7 @@ export class Probes implements AsyncDisposable {
   }
 
   /**
-   * Asks who has an address.
+   * Sends probes for an address.
    *
    * @throws {SyscallError} ENETDOWN
    */
@@ -85,7 +88,7 @@ export class Probes implements AsyncDisposable {
     else this.#ndp?.ask(ip);
   }
 
-  /** Reads the answers about some addresses that have come, by address: one look. */
+  /** Returns the answers about some addresses that have arrived, by address. */
   hear(ips: readonly Ip[]): Map<string, Conflict> {
     const found = new Map<string, Conflict>();
     for (const socket of this.#all) {

@@ -14,12 +14,12 @@ import { withAction } from "../link/configure_link.ts";
 import { AcceptRa, acceptRaOf } from "./ip_forward.ts";
 import { enableIpv6 } from "./ipv6.ts";
 
-/** Most default routes of a result. */
+/** The most default routes in a result. */
 const MOST_ROUTERS = 8;
 
-/** What an interface takes from router advertisements. */
+/** The settings that an interface accepts from router advertisements. */
 export interface RouterTrust {
-  /** Whether it gets addresses of the advertised prefixes. */
+  /** Whether it gets addresses with the advertised prefixes. */
   readonly addresses: boolean;
   /** Whether it gets default routes. */
   readonly defaultRoute: boolean;
@@ -27,11 +27,10 @@ export interface RouterTrust {
 
 /**
  * Makes an interface accept router advertisements, and check its addresses for
- * duplicates. Nothing is written that already is as it should be: /proc/sys may
- * be read-only.
+ * duplicates. Writes only values that differ, because /proc/sys might be read-only.
  *
  * @param more Further sysctls of the interface, by name
- * @throws {Error} If the kernel has no IPv6, or a sysctl cannot be written
+ * @throws {Error} If the kernel lacks IPv6, or a sysctl cannot be written
  */
 export function acceptRouters(
   sandbox: NetNs,
@@ -58,7 +57,8 @@ export function acceptRouters(
       const problem = `Cannot make "${ifName}" accept router advertisements`;
       throw new Error(problem, { cause });
     }
-    // A random pause before the first probe is for machines that start together.
+    // The random pause before the first probe is meant for machines that start at the
+    // same time.
     tryWriteSysctl(`${place}/router_solicitation_delay`, "0");
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Addresses and routes of an interface of the sandbox with its neighbours on
- * the link: on a bridge, or on a link that it shares.
+ * Addresses and routes of an interface in the sandbox that has neighbours on its
+ * link: on a bridge, or on a shared link.
  *
  * @module
  */
@@ -34,8 +34,8 @@ export type Configured = Pick<Result, "ips" | "routes">;
 /**
  * Requests addresses, and releases them if ADD fails.
  *
- * @throws {CniError} The IPAM plugin's; 7 if it returns no address or an
- *   invalid route
+ * @throws {CniError} The IPAM plugin's error; 7 if it returns no address or an
+ * invalid route
  */
 export async function leaseAddresses(
   call: Pick<Call, "config" | "ipam" | "args" | "log">,
@@ -63,18 +63,21 @@ export function releaseOnFailure(
   else rollback.onFailureLast(RELEASE, release);
 }
 
-/** Reports whether the IPAM plugin talks to a server over the container's link. */
+/**
+ * Reports whether the IPAM plugin communicates with a server over the container's
+ * link.
+ */
 export function asksOverLink(config: Pick<NetConf, "ipam">): boolean {
   return ipamHas(config, "asks over link");
 }
 
 /**
- * Adds the release of the addresses to the steps of DEL. The link goes first:
- * once an address is allocated again, the old container must no longer answer
- * for it. So they stay leased while the link cannot be deleted. An IPAM plugin that
- * asks over the link releases its lease over it.
+ * Adds the release of the addresses to the steps of DEL. The link is deleted first:
+ * once an address is allocated again, the old container must no longer answer for it.
+ * So the addresses stay leased while the link cannot be deleted. An IPAM plugin that
+ * communicates over the link also releases its lease over it.
  *
- * @param unlink The step, one of them, that takes the link from the container
+ * @param unlink The step that removes the link from the container
  */
 export function withRelease(
   call: Pick<Call, "config" | "ipam">,
@@ -98,10 +101,10 @@ function checkHasAddresses({ ips }: Result): void {
 }
 
 /**
- * Prepares an interface for its addresses: once it is up, the kernel announces
- * them, unless another container still has them.
+ * Prepares an interface for its addresses: once it is up, the kernel announces them,
+ * unless another container still uses them.
  *
- * @throws {Error} If the kernel has no IPv6 and an address is one
+ * @throws {Error} If the kernel lacks IPv6, and an address is an IPv6 address
  */
 export function prepareInterface(
   sandbox: Rtnl,
@@ -119,11 +122,11 @@ export function prepareInterface(
 }
 
 /**
- * Gives an interface its addresses, brings it up and adds its routes. The
- * kernel's routes to the subnets stay. It already has addresses and routes that
- * come from the network.
+ * Adds addresses to an interface, brings it up and adds its routes. The kernel's
+ * routes to the subnets are kept. Addresses and routes from the network are already
+ * there.
  *
- * @param isChecked Whether no other machine has the addresses
+ * @param isChecked Whether it is known that no other machine uses the addresses
  * @throws {Error} If the kernel refuses
  */
 export function configureInterface(
@@ -150,10 +153,10 @@ export function configureInterface(
 }
 
 /**
- * Waits until the kernel has checked every IPv6 address for duplicates, if it
- * can send the probes now.
+ * Waits until the kernel has checked every IPv6 address for duplicates, if it can
+ * currently send the probes.
  *
- * @throws {Error} If another host has an address, or detection takes too long
+ * @throws {Error} If a different host uses an address, or detection takes too long
  */
 export async function awaitDetection(
   sandbox: Rtnl,

@@ -1,6 +1,7 @@
 /**
- * The containers that runtimes on this node have, by the directories that they keep
- * for each: also of one that is stopped or checkpointed, and has no process.
+ * The containers of this node's runtimes, from the directories that runtimes keep for
+ * each container. This includes stopped or checkpointed containers, which have no
+ * process.
  *
  * @module
  */
@@ -8,7 +9,7 @@
 import { ifPossible } from "../../../base/files/io.ts";
 
 /**
- * Directories with one entry for each container, named by its ID. `*` stands for a
+ * Directories with an entry for each container, named by its ID. `*` matches a
  * namespace or an address of the runtime.
  *
  * Source: containerd core/runtime/v2 `TaskManager`, internal/cri/server
@@ -30,13 +31,14 @@ const DIRECTORIES = [
 ];
 
 /**
- * Largest directory that is read, in bytes: a container can fill those in its own
- * mount namespace. In 4 MiB, file systems have the names of 50 000 containers.
+ * The largest directory that is read, in bytes, because a container can fill
+ * directories in its own mount namespace. In 4 MiB, file systems store the names of
+ * 50 000 containers.
  */
 const MOST_BYTES = 4 * 1024 * 1024;
 
 /**
- * Lists the IDs of containers that runtimes keep a directory for.
+ * Lists the IDs of containers for which runtimes keep a directory.
  *
  * @param roots Further root directories to search, without a slash at the end
  * @param onTooLarge Receives the path of each directory that is not read
@@ -58,7 +60,7 @@ export function listContainerIds(
   );
 }
 
-/** Lists the names in the directories that a pattern stands for. */
+/** Lists the names in the directories that match a pattern. */
 function listAt(
   root: string,
   pattern: string,

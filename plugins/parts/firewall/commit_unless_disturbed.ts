@@ -10,8 +10,9 @@ import type { Change } from "../../../ffi/nftables/change.ts";
 import type { Nftables } from "../../../ffi/nftables/mod.ts";
 
 /**
- * How often another commit may come first. Each one means that another call has
- * finished, and a hundred calls can run at the same time when a node starts.
+ * How often a different commit can come first. Each such commit means that a
+ * different call has finished, and a hundred calls can run at the same time when a
+ * node starts.
  */
 const ATTEMPTS = 1000;
 
@@ -20,8 +21,8 @@ const ATTEMPTS = 1000;
  * it is read or before the commit, starts again. Between attempts, other calls of
  * this process can run.
  *
- * @param plan Reads the current state and returns the changes. What has been read
- * in this generation is still so
+ * @param plan Reads the current state and returns the changes. State that was read in
+ * this generation is still valid
  * @throws {NetlinkError} If the kernel refuses a change, which the error names;
  * ERESTART or EINTR if other programs keep committing
  */

@@ -1,5 +1,5 @@
 /**
- * The kernel's tracking of connections, which several plugins need, and how to try it.
+ * The kernel's connection tracking, which several plugins need, and how to test it.
  *
  * @module
  */

@@ -8,11 +8,11 @@ import { isErrno } from "../../../ffi/errno.ts";
 import { Nftables } from "../../../ffi/nftables/mod.ts";
 import { BackendMissing } from "./iptables/find.ts";
 
-/** Why nf_tables cannot be used. */
+/** The reason why nf_tables cannot be used. */
 export const NO_NFTABLES = "the kernel has no nf_tables";
 
 /**
- * Opens nf_tables. Returns undefined if the kernel does not have it.
+ * Opens nf_tables. Returns undefined if the kernel lacks it.
  *
  * @param hostNetns Path of the host's namespace
  * @throws {SyscallError} If the namespace cannot be entered
@@ -34,13 +34,13 @@ export function openNftables(hostNetns: string): Nftables | undefined {
 /**
  * Opens nf_tables.
  *
- * @throws {BackendMissing} If the kernel does not have it
+ * @throws {BackendMissing} If the kernel lacks nf_tables
  */
 export function getNftables(hostNetns: string): Nftables {
   return requireNftables(openNftables(hostNetns));
 }
 
-/** @throws {BackendMissing} If {@linkcode openNftables} has found nothing */
+/** @throws {BackendMissing} If {@linkcode openNftables} returned undefined */
 export function requireNftables(nftables: Nftables | undefined): Nftables {
   if (nftables !== undefined) return nftables;
   throw new BackendMissing(NO_NFTABLES);

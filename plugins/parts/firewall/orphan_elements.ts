@@ -1,6 +1,6 @@
 /**
- * Elements of sets of nftables that containers leave. They are found by the
- * comments that name their owners.
+ * Orphaned elements of nftables sets. They are found by the comments that name their
+ * owners.
  *
  * @module
  */
@@ -32,10 +32,11 @@ import {
 } from "../owner/comment_owner.ts";
 
 /**
- * Returns a finder of elements in a plugin's table; it finds none if the kernel
- * has no nf_tables.
+ * Returns a finder of elements in a plugin's table. It finds none if the kernel lacks
+ * nf_tables.
  *
- * @param load Loads the plugin, whose DEL also ends connections and shared parts
+ * @param load Loads the plugin, whose DEL also ends connections and removes shared
+ * objects
  */
 export function elementFinder(
   table: Table,
@@ -48,14 +49,14 @@ export function elementFinder(
   };
 }
 
-/** Lists the addresses that a rule compares; of a subnet, the network's. */
+/** Lists the addresses that a rule compares; for a subnet, its network address. */
 export function addressesIn({ expressions }: Rule): Ip[] {
   return comparedValues(expressions)
     .filter(({ length }) => length === 4 || length === 16)
     .map((value) => Ip.fromBytes(value));
 }
 
-/** An element, and the set that has it. */
+/** An element, and the set that contains it. */
 interface Placed extends Element {
   readonly set: string;
 }
@@ -75,7 +76,7 @@ async function findElements(
       container: owner.container,
       isTruncated: !await isWhole(owner),
       addresses: uniqueIps(elements.flatMap(addressOf)),
-      // The path of the namespace; it may contain blanks.
+      // The path of the namespace, which can contain blanks.
       netns: label.split(" ").slice(2).join(" "),
     });
     if (reason === undefined) continue;
@@ -101,28 +102,34 @@ function elementsByComment(
 ): Map<string, Placed[]> {
   const all = nftables.listSets(table).flatMap((set) =>
     nftables.listElements(table, set)
-      // A link that lets 127.0.0.0/8 pass may be shared.
+      // A link that accepts 127.0.0.0/8 can be shared.
       .filter(({ comment }) => comment !== "" && set !== "loopback_links")
       .map((element) => ({ ...element, set }))
   );
   return Map.groupBy(all, ({ comment }) => comment);
 }
 
-/** Returns the container's address: of a mapping, a masquerade, or the firewall. */
+/**
+ * Returns the container's address in an element of a mapping, a masquerade, or the
+ * firewall.
+ */
 function addressOf({ set, key, data }: Placed): Ip[] {
   const length = set.endsWith("6") ? 16 : 4;
   const bytes = data?.slice(0, length) ?? key.slice(-length);
   return bytes.length === length ? [Ip.fromBytes(bytes as Bytes)] : [];
 }
 
-/** Reports whether a comment names its owner in full: it begins with its hashes. */
+/**
+ * Reports whether a comment contains its owner's full names, so that it begins with
+ * their hashes.
+ */
 export async function isWhole(owner: CommentOwner): Promise<boolean> {
   const { network, container: containerId, ifName } = owner;
   const { instance } = await namesOf({ network, containerId, ifName });
   return instance === owner.instance;
 }
 
-/** Removes the elements of a comment, and no others. */
+/** Removes exactly the elements with a comment. */
 async function removeElements(
   { hostNetns }: OrphanSearch,
   table: Table,
@@ -137,7 +144,7 @@ async function removeElements(
   });
 }
 
-/** Runs DEL of the plugin, which also ends connections and shared parts. */
+/** Runs DEL of the plugin, which also ends connections and removes shared objects. */
 async function runDel(
   { env, hostNetns, invoker, onStderr, log }: OrphanSearch,
   plugin: Plugin,
@@ -166,7 +173,7 @@ async function runDel(
   });
 }
 
-/** Commits changes, unless the kernel has no nf_tables. */
+/** Commits changes, unless the kernel lacks nf_tables. */
 export async function commitIn(
   { hostNetns }: OrphanSearch,
   plan: (nftables: Nftables) => Change[],

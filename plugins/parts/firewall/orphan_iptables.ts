@@ -1,6 +1,5 @@
 /**
- * Searches iptables for what containers leave. Programs run only where the
- * kernel has the chains.
+ * Searches iptables for orphans. Programs run only if the kernel has the chains.
  *
  * @module
  */
@@ -17,7 +16,7 @@ import {
   type TableName,
 } from "./iptables/program.ts";
 
-/** Searches each iptables that has a chain; logs why one cannot be searched. */
+/** Searches each iptables that contains a chain; logs failed searches. */
 export async function searchIptables(
   search: OrphanSearch,
   table: TableName,
@@ -39,7 +38,10 @@ export function hostTableOf(
   return { hostNetns, path: env["PATH"], table, isNamed: false, log };
 }
 
-/** The containers' addresses: those that leave, or to which ports lead. */
+/**
+ * Returns a container's address in a rule: the packets' source, or the target of
+ * ports.
+ */
 export function addressIn(rule: string): Ip[] {
   const option = optionsOf(rule);
   const target = option("--to-destination")?.replace(/:\d+$/, "")

@@ -25,10 +25,10 @@ import { kernelRouteOf, listAddresses, withAction } from "./configure_link.ts";
 import { FORWARDING, listForwardingOff } from "../address/ip_forward.ts";
 
 /**
- * Returns the error for a state that differs from ADD's.
+ * Returns the error for a state that differs from the state after ADD.
  *
  * @param msg Describes the difference
- * @param expected The object as ADD left it, from which tools know the repair
+ * @param expected The object after ADD, from which tools derive the repair
  */
 export function checkFailure(msg: string, expected?: KernelObject): CniError {
   return new CniError(ErrorCode.Internal, msg, {
@@ -49,10 +49,10 @@ export function throwDifferences(
 }
 
 /**
- * Finds the container's interface in a result, which may have a different path for
+ * Finds the container's interface in a result, which can contain a different path for
  * the same sandbox.
  *
- * @throws {CniError} 999 if the result does not have it
+ * @throws {CniError} 999 if the result does not contain it
  */
 export function sandboxInterfaceOf(
   { interfaces }: Result,
@@ -94,9 +94,9 @@ export function checkLink(
 type LinkSettings = Omit<ExpectedLink, "kind" | "netns" | "link">;
 
 /**
- * Returns the error for a link with other settings than ADD's.
+ * Returns the error for a link whose settings differ from ADD's settings.
  *
- * @param problem Completes the sentence that begins with the interface's name
+ * @param problem Completes a sentence that begins with the interface's name
  */
 export function linkFailure(
   { netns }: Pick<Rtnl, "netns">,
@@ -113,7 +113,7 @@ export function linkFailure(
 }
 
 /**
- * Checks the same, but the link may be down.
+ * Checks the same as {@linkcode checkLink}, but the link can be down.
  *
  * @throws {CniError} 999 if not
  */
@@ -136,7 +136,7 @@ export function checkLinkThere(
 }
 
 /**
- * Checks that two links are the ends of one veth pair.
+ * Checks that two links are the ends of the same veth pair.
  *
  * @throws {CniError} 999 if not
  */
@@ -167,7 +167,7 @@ export function checkForwarding(
 }
 
 /**
- * Checks that a link has all of these addresses, prefix lengths included.
+ * Checks that a link has all of these addresses, with the same prefix lengths.
  *
  * @throws {CniError} 999 if any are missing or cannot be used
  */
@@ -201,8 +201,8 @@ export function checkAddresses(
 /**
  * Checks that all of these routes go out through a link.
  *
- * @param table Where to find routes that name no table: "any" in the sandbox, where
- *   chained plugins such as sbr move them, but "main" on the host
+ * @param table Where to search routes that name no table: "any" in the sandbox,
+ * because chained plugins such as sbr move them, but "main" on the host
  * @throws {CniError} 999 if any are missing
  */
 export function checkRoutes(
@@ -215,7 +215,10 @@ export function checkRoutes(
   throwDifferences(missing.map((route) => lackOfRoute(rtnl, link.name, route)));
 }
 
-/** Lists the routes that do not go out by a link; `table` as in {@linkcode checkRoutes}. */
+/**
+ * Lists the routes that do not leave through a link; `table` as in {@linkcode
+ * checkRoutes}.
+ */
 export function listMissingRoutes(
   rtnl: Rtnl,
   link: Link,
@@ -272,10 +275,9 @@ function isSameRoute(wanted: Route, actual: Route): boolean {
 }
 
 /**
- * Checks an interface of the sandbox with its neighbours on the link: its
- * addresses, the kernel's routes to the subnets, without which no neighbour is
- * reachable, and the result's routes. What comes from the network, the IPAM
- * plugin checks.
+ * Checks an interface of the sandbox that has neighbours on its link: its addresses,
+ * the kernel's routes to the subnets, without which no neighbour is reachable, and
+ * the result's routes. The IPAM plugin checks addresses and routes from the network.
  *
  * @param differences Collects deviations from ADD's result
  */

@@ -1,5 +1,5 @@
 /**
- * CHECK of plugins that create one link, in the sandbox.
+ * CHECK of plugins that create a single link, in the sandbox.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import {
 } from "./check_link.ts";
 import { ownPartOf, requirePrevResult } from "../sandbox/prev_result.ts";
 
-/** What {@linkcode checkSandboxLink} compares. */
+/** The comparisons of {@linkcode checkSandboxLink}. */
 export interface LinkChecks {
   /** The container's namespace. */
   readonly sandbox: Rtnl;

@@ -18,19 +18,19 @@ import type { LinkEnd } from "./veth.ts";
 
 /** A change of a namespace, for {@linkcode makeChanges}. */
 export interface NetnsChange {
-  /** Such as "add address 10.1.2.3/24 to eth0". */
+  /** The action, such as "add address 10.1.2.3/24 to eth0". */
   readonly action: string;
-  /** Makes one netlink request. */
+  /** Makes a single netlink request. */
   readonly make: () => void;
-  /** Handles the kernel's refusal. Throws if it cannot. */
+  /** Handles the kernel's refusal, or throws. */
   readonly recover?: (refusal: SyscallError) => void;
 }
 
 /**
- * Makes changes of a namespace together. If the kernel refuses one, the others
- * are made all the same.
+ * Makes changes of a namespace together. If the kernel refuses a change, the
+ * remaining changes are still made.
  *
- * @throws {Error} If the kernel refuses a change: names the first one
+ * @throws {Error} If the kernel refuses a change: names the first refused change
  */
 export function makeChanges(
   { socket }: Rtnl,
@@ -82,7 +82,7 @@ export function hasAddress(
     return host.address.list({ family: wanted.family, ...place })
       .some(({ address }) => address.ip.equals(wanted));
   } catch (error) {
-    // The container or its link has ended, or the kernel is older than 4.20.
+    // The container or its link was deleted, or the kernel is older than 4.20.
     if (isErrno(error, "EINVAL", "EACCES", "ENODEV")) return false;
     throw error;
   }
@@ -101,9 +101,9 @@ export function addingAddress(
 }
 
 /**
- * The change that adds a route next to others with the same destination. If a container has two
- * networks with a default route each, IPv4 uses the last network's; in IPv6
- * they are next hops of one route.
+ * The change that adds a route next to existing routes with the same destination. If
+ * a container has two networks with a default route each, IPv4 uses the last
+ * network's route; in IPv6, they are next hops of the same route.
  *
  * Source: containernetworking/plugins pkg/ipam/ipam_linux.go `ConfigureIface`.
  */
@@ -126,8 +126,8 @@ export function addingRoute(
 /**
  * Checks that the values of an IPAM plugin's routes fit the kernel's fields.
  *
- * @throws {CniError} 7 if one does not fit. The error names route, key and what
- * is expected
+ * @throws {CniError} 7 if a value does not fit. The error names route, key and the
+ * expected value
  */
 export function checkRouteValues(routes: readonly Route[]): void {
   for (const route of routes) {
@@ -157,16 +157,16 @@ export function kernelRouteOf(
     mtu,
     advmss,
     priority,
-    // 0 lets the kernel choose, and it chooses main.
+    // 0 lets the kernel choose, and the kernel chooses main.
     table: table || undefined,
     scope,
   };
 }
 
 /**
- * Converts the routes of an interface with its neighbours on the link. Such an
- * interface reaches a gateway outside its subnets on the link, too: a route to
- * the gateway itself precedes the first route through it.
+ * Converts the routes of an interface that has neighbours on its link. Such an
+ * interface also reaches a gateway outside its subnets on the link: a route to the
+ * gateway itself precedes the first route through it.
  */
 export function kernelRoutesOf(
   { ips, routes }: Pick<Result, "ips" | "routes">,
@@ -192,7 +192,7 @@ export function isOutside(
   gateway: Ip,
   ips: readonly Pick<IpConfig, "address">[],
 ): boolean {
-  // The kernel has fe80::/64 on every link, and takes 0.0.0.0 for no gateway.
+  // The kernel has fe80::/64 on every link, and treats 0.0.0.0 as no gateway.
   if (gateway.family === 6 && gateway.isLinkLocal) return false;
   if (gateway.isUnspecified) return false;
   return !ips.some(({ address }) => address.contains(gateway));
@@ -211,7 +211,7 @@ function covers(
 /**
  * Runs `work`, and names the action if it fails.
  *
- * @param action Such as "add address 10.1.2.3/24 to eth0"
+ * @param action The action, such as "add address 10.1.2.3/24 to eth0"
  * @throws {Error} With the error of `work` as its cause
  */
 export function withAction<T>(action: string, work: () => T): T {

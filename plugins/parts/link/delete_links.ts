@@ -20,8 +20,8 @@ import type { LinkEnd } from "./veth.ts";
 /**
  * Deletes links of the host, and waits until they are deleted.
  *
- * @throws {Error} If the kernel refuses; names the link. An AggregateError of
- *   several
+ * @throws {Error} If the kernel refuses; names the link. An AggregateError of several
+ * failures
  */
 export async function deleteNow(
   links: readonly LinkEnd[],
@@ -31,11 +31,11 @@ export async function deleteNow(
 }
 
 /**
- * Deletes links of the host, or leaves that to a plugin that runs after this
- * one in the same process.
+ * Deletes links of the host, or leaves the deletion to a plugin that runs after this
+ * plugin in the same process.
  *
- * @param preparation Of the first link
- * @throws {Error} As {@linkcode deleteNow}
+ * @param preparation The preparation of the first link
+ * @throws {Error} See {@linkcode deleteNow}
  */
 export async function deleteLater(
   links: readonly LinkEnd[],
@@ -61,7 +61,7 @@ function placed(
 }
 
 /**
- * Prepares links for being deleted at the same time.
+ * Prepares links for deletion at the same time.
  *
  * @returns The failures
  */
@@ -81,12 +81,11 @@ export function prepareLinks(links: readonly LinkToDelete[]): unknown[] {
 }
 
 /**
- * Deletes the links of each namespace as a group. If the kernel refuses,
- * deletes each link by itself. Links that were already deleted are not an
- * error.
+ * Deletes the links of each namespace as a group. If the kernel refuses, deletes each
+ * link separately. Links that were already deleted are not an error.
  *
- * @throws {Error} If the kernel refuses; names the link. An AggregateError of
- *   several
+ * @throws {Error} If the kernel refuses; names the link. An AggregateError of several
+ * failures
  */
 export function deleteLinks(links: readonly LinkToDelete[]): void {
   const failures = prepareLinks(links);
@@ -106,7 +105,7 @@ export function deleteLinks(links: readonly LinkToDelete[]): void {
   throwAll(failures, `${failures.length} links cannot be deleted`);
 }
 
-/** A sandbox can be deleted in between, with its links. */
+/** Opens a namespace, unless it was deleted in between with its links. */
 function openUnlessGone(path: string): Rtnl | undefined {
   try {
     return Rtnl.open(path);

@@ -1,5 +1,5 @@
 /**
- * Deletes veth pairs: an attachment's, ours or the Go plugin's, and those of
+ * Deletes veth pairs: of an attachment, even if the Go plugin created it, and of
  * attachments that are no longer valid.
  *
  * @module
@@ -22,7 +22,9 @@ import { readablePrevResult } from "../sandbox/prev_result.ts";
 import { findSandbox } from "../sandbox/sandbox.ts";
 import { findOwnHostEnd, isOurHostEnd } from "./veth.ts";
 
-/** Reports whether a link of the host may be the host's end of a plugin's veth pair. */
+/**
+ * Reports whether a link of the host might be the host's end of a plugin's veth pair.
+ */
 export type PeerTest = (peer: Link) => boolean;
 
 /**
@@ -30,7 +32,7 @@ export type PeerTest = (peer: Link) => boolean;
  * names, so its veth pairs are found by the container's end.
  *
  * @param isLikelyPeer Distinguishes the Go plugin's veth pairs from other plugins'
- * if nothing else does
+ * pairs if there is no other evidence
  * @throws {CniError} 11 or 999 if the sandbox exists and cannot be opened
  * @throws {Error} If the kernel refuses; names the link
  */
@@ -45,10 +47,10 @@ export async function deleteVeth(
 }
 
 /**
- * Finds the host's end of the Go plugin's veth pair. DEL also follows an ADD
- * that failed because the name was taken; the interface then belongs to another
- * attachment. From 0.4.0 on, a prevResult shows whether an ADD has succeeded.
- * If the runtime has lost it, the leased addresses do.
+ * Finds the host's end of the Go plugin's veth pair. DEL also follows an ADD that
+ * failed because the name was taken; the interface then belongs to a different
+ * attachment. Since 0.4.0, a prevResult shows whether an ADD has succeeded. If the
+ * runtime has lost it, the leased addresses show it.
  */
 async function findGoHostEnd(
   host: Rtnl,
@@ -84,8 +86,8 @@ async function findByName(
 }
 
 /**
- * Finds the host's end by its name in prevResult: the container may have renamed
- * its own.
+ * Finds the host's end by its name in prevResult, because the container might have
+ * renamed its own end.
  */
 function findByResult(
   host: Rtnl,
@@ -125,7 +127,7 @@ export function collectVeths(
       if (valid === undefined) return;
       using host = Rtnl.open(hostNetns);
       try {
-        // The next GC finds the links that an incomplete list misses.
+        // The next GC finds the links that an incomplete list omits.
         const { items, isComplete } = host.link.listSome({ kind: "veth" });
         isLeft = !isComplete;
         await deleteNow(staleAmong(items, call, valid), call);
@@ -154,8 +156,8 @@ function staleAmong(
 /**
  * Lists the stale attachments whose veth pairs still exist.
  *
- * @throws {Error} If a veth pair names its attachment only in part, or the list of
- *   links keeps changing
+ * @throws {Error} If a veth pair names its attachment only partly, or the list of links
+ *   keeps changing
  */
 function listLeft(call: Call, valid: readonly AttachmentId[]): AttachmentId[] {
   using host = Rtnl.open(call.hostNetns);

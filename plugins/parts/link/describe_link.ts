@@ -1,5 +1,5 @@
 /**
- * How results describe links.
+ * Describes links for results.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Which MAC a container may ask for: with the MAC of another port of its bridge,
- * it would get that container's frames.
+ * Checks which MAC addresses a container can request: with the MAC address of another
+ * port of its bridge, it would receive that container's frames.
  *
  * @module
  */
@@ -15,11 +15,12 @@ import type { Mac } from "../../../net/mac.ts";
 import { netnsIdOf } from "../sandbox/sandbox.ts";
 
 /**
- * Waits until no other call gives the MAC to a port of the bridge: two calls
- * could both find it free otherwise. Hold the lock until the port has the MAC.
+ * Waits until no other call assigns the MAC address to a port of the bridge.
+ * Otherwise, two calls could both find it unused. Hold the lock until the port has
+ * the MAC address.
  *
  * @param bridge The bridge's name; the bridge need not exist
- * @throws {CniError} 11 if others take too long
+ * @throws {CniError} 11 if a different call takes too long
  */
 export function lockMac(
   { netns }: Pick<Rtnl, "netns">,
@@ -32,9 +33,9 @@ export function lockMac(
 }
 
 /**
- * Checks that no other port of a bridge has a MAC: neither the port nor its other
- * end has it, and no static forwarding entry names it. Entries that the bridge has
- * learned do not count, as any container can send such frames.
+ * Checks that no other port of a bridge has a MAC address: neither the port nor its
+ * peer has it, and no static forwarding entry contains it. Learned entries are
+ * ignored, because any container can send frames that create them.
  *
  * @param isOwn Reports whether a port is the container's
  * @throws {CniError} 11

@@ -1,5 +1,5 @@
 /**
- * The host's end of a veth pair, found by the container's end.
+ * Finds the host's end of a veth pair from the container's end.
  *
  * @module
  */
@@ -10,8 +10,8 @@ import { findNsid } from "../../../ffi/rtnl/nsid.ts";
 
 /**
  * Finds the host's end of a container's veth pair. A container with CAP_NET_ADMIN
- * chooses the indexes of its links, also of both ends of a pair of its own: they may
- * be those of another container's pair.
+ * chooses the indexes of its links, including both ends of its own pairs, so these
+ * can equal the indexes of another container's pair.
  */
 export function findHostEnd(
   host: Rtnl,
@@ -24,7 +24,10 @@ export function findHostEnd(
   return isPeer ? peer : undefined;
 }
 
-/** Reports whether a link of the host is an end of a veth pair into a namespace. */
+/**
+ * Reports whether a link of the host is an end of a veth pair whose peer is in a
+ * namespace.
+ */
 export function leadsTo(
   host: Rtnl,
   { kind, linkNetnsId }: Link,

@@ -1,5 +1,5 @@
 /**
- * Tells whose a link is that nothing names: neither an alias nor a prevResult.
+ * Determines the owner of a link that neither an alias nor a prevResult names.
  *
  * @module
  */
@@ -15,13 +15,13 @@ import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { listAddresses } from "./configure_link.ts";
 
 /**
- * Asks the IPAM plugin by CHECK whether the attachment has leased the addresses
- * of a link in the sandbox. Without an IPAM plugin, the only evidence is that
- * the link has the attachment's name and kind: the answer is true.
+ * Checks with CHECK of the IPAM plugin whether the attachment has leased the
+ * addresses of a link in the sandbox. Without an IPAM plugin, the only evidence is
+ * that the link has the attachment's name and kind, so the result is true.
  *
- * The path of a sandbox might already lead to another pod, and a DEL also
- * follows an ADD that failed because another attachment has the name. Neither
- * has a lease of these addresses.
+ * The path of a sandbox might already lead to a different pod, and a DEL also follows
+ * an ADD that failed because a different attachment has the name. Neither has a lease
+ * for these addresses.
  */
 export async function hasLeasedAddresses(
   call: Call,

@@ -1,5 +1,5 @@
 /**
- * Kinds of links that several plugins need from the kernel, and how to try them.
+ * Kinds of links that several plugins need from the kernel, and how to test them.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { NetNs } from "../../../ffi/netns.ts";
 import type { KindData } from "../../../ffi/rtnl/link_kinds.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 
-/** Links in pairs. */
+/** veth pairs. */
 export const VETH: KernelNeed = {
   name: "veth",
   module: "veth",
@@ -23,7 +23,7 @@ export const VETH: KernelNeed = {
   },
 };
 
-/** A kind of link, which the kernel can create or not. */
+/** A kind of link that the kernel might not support. */
 export function linkNeed(
   name: string,
   module: string,

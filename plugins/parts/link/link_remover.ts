@@ -1,10 +1,10 @@
 /**
  * Deletes links for many calls together, in a resident process.
  *
- * A link is deleted soon after the request: its name is free, and its
- * addresses, routes and queues are gone. The kernel acknowledges it about 15 ms
- * later, when no CPU uses the link. A process that exits must wait for that; a
- * resident one need not.
+ * A link disappears soon after the request: its name is free, and its addresses,
+ * routes and queues are deleted. The kernel acknowledges the request about 15 ms
+ * later, when no CPU uses the link. A process that exits must wait for this, but a
+ * resident process need not.
  *
  * @module
  */
@@ -23,10 +23,10 @@ import { isSystemError } from "../../../ffi/errno.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { deleteLinks, prepareLinks } from "./delete_links.ts";
 
-/** How many links are deleted as one group. */
+/** How many links are deleted as a group. */
 const MOST_AT_ONCE = 100;
 
-/** A link that is to be deleted, and its caller. */
+/** A link to delete, and its caller. */
 interface Removal {
   readonly link: LinkToDelete;
   readonly check: ChangeCheck | undefined;
@@ -35,16 +35,16 @@ interface Removal {
 }
 
 /**
- * Deletes links on other threads. Every caller continues when its links are
- * deleted. Links that arrive during that time are deleted as one group.
+ * Deletes links on other threads. Every caller continues when its links have been
+ * deleted. Links that arrive in the meantime are deleted as a group.
  *
  * ```ts ignore
  * await using remover = new LinkRemover(hostNetns);
  * await dispatch(plugin, { env, stdin, invoker, hostNetns, linkDeletion: remover });
  * ```
  *
- * If anything is unusual (no descriptor, no answer, a link that cannot be
- * deleted), it deletes link by link as a process does.
+ * In unusual cases (no descriptor, no answer, a link that cannot be deleted), it
+ * deletes each link separately, like other processes.
  */
 export class LinkRemover implements LinkDeletion, AsyncDisposable {
   readonly #hostNetns: string;
@@ -66,7 +66,7 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
     return this.#underWay.size;
   }
 
-  /** Equal to `now`: calls that run at the same time come along anyway. */
+  /** Equal to `now`, because concurrent calls are grouped anyway. */
   async later(links: readonly LinkToDelete[]): Promise<void> {
     await this.now(links);
   }
@@ -76,7 +76,7 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
    * deleted are not an error.
    *
    * @throws {Error} If the kernel refuses; names the link. An AggregateError of
-   *   several
+   * several failures
    */
   async now(links: readonly LinkToDelete[]): Promise<void> {
     if (this.#isClosed) return deleteLinks(links);
@@ -90,14 +90,14 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
       (isHosts ? this.#waiting : inSandboxes).push(removal);
       return promise;
     });
-    // A sandbox has few links, which nothing comes along to be grouped with.
+    // A sandbox has few links, and no other calls delete links there.
     for (
       const [netns, there] of Map.groupBy(
         inSandboxes,
         ({ link }) => link.netns,
       )
     ) this.#remove(there, netns, () => {});
-    // Calls that run at the same time come first.
+    // This lets concurrent calls add their links first.
     queueMicrotask(() => this.#removeNext());
     const outcomes = await Promise.allSettled(removals);
     for (const outcome of outcomes) {
@@ -126,7 +126,10 @@ export class LinkRemover implements LinkDeletion, AsyncDisposable {
     removal.finally(() => this.#underWay.delete(removal));
   }
 
-  /** Waits for what is under way. Later links are deleted as in any process. */
+  /**
+   * Waits for the deletions that have started. Later links are deleted like in other
+   * processes.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     for (this.#removeNext(); this.#underWay.size > 0;) {
@@ -144,7 +147,8 @@ class Group {
   }
 
   /**
-   * Deletes the links, but none of a call that may change nothing any more.
+   * Deletes the links, except links of calls that are no longer permitted to change
+   * anything.
    *
    * @param onAllGone Called once, when all links are deleted or have failed
    */
@@ -162,7 +166,7 @@ class Group {
     if (this.#left.size === 0) return onAllGone();
     try {
       using rtnl = Rtnl.open(netns);
-      // Of several calls, each of which was asked.
+      // The links belong to several calls, each of which was checked.
       const deletion = withChangeCheck(
         undefined,
         () => rtnl.link.startDeletion([...this.#left.keys()]),
@@ -186,7 +190,7 @@ class Group {
     }
   }
 
-  /** Rejects the removals whose calls may change nothing any more. */
+  /** Rejects the removals of calls that are no longer permitted to change anything. */
   #leaveOutForbidden(): void {
     for (const [index, removals] of this.#left) {
       const allowed = removals.filter(isAllowed);
@@ -204,7 +208,10 @@ class Group {
   }
 }
 
-/** Reports whether a call may still delete its link; rejects the removal otherwise. */
+/**
+ * Reports whether a call is still permitted to delete its link; rejects the removal
+ * otherwise.
+ */
 function isAllowed({ check, reject }: Removal): boolean {
   try {
     check?.();
@@ -215,7 +222,7 @@ function isAllowed({ check, reject }: Removal): boolean {
   }
 }
 
-/** Deletes a prepared link by itself, and returns the error if that fails. */
+/** Deletes a prepared link separately, and returns the error if that fails. */
 function failureOf({ link, check }: Removal): unknown {
   const alone = [{ ...link, preparation: undefined }];
   try {

@@ -9,9 +9,9 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Mac } from "../../../net/mac.ts";
 
-/** Settings of a link; absent ones are not changed. */
+/** Settings of a link; absent settings are not changed. */
 export interface LinkSettings {
-  /** In bytes. */
+  /** The MTU in bytes. */
   readonly mtu?: number | undefined;
   /** Whether it accepts all frames. */
   readonly promisc?: boolean | undefined;
@@ -58,7 +58,7 @@ export function readAllSettings(link: Link): LinkSettings {
 export type NamedLink = Pick<Link, "index" | "name">;
 
 /**
- * Changes one setting of a link.
+ * Changes a setting of a link.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -85,9 +85,9 @@ export function changeSetting(
 }
 
 /**
- * Changes the settings in which a link differs, all that the kernel allows.
+ * Changes the settings in which a link differs, as far as the kernel permits.
  *
- * @param which Its index or name; it might be deleted
+ * @param which The link's index or name; the link might have been deleted
  * @returns The kernel's refusals
  */
 export function restoreSettings(

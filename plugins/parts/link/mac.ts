@@ -1,5 +1,5 @@
 /**
- * The MAC that a configuration or a runtime asks for.
+ * The MAC address that a configuration or a runtime requests.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { loadArgs } from "../../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { Mac } from "../../../net/mac.ts";
 
-/** A place that may have a MAC, and the error code if that one is invalid. */
+/** A possible source of a MAC address, and the error code if the address is invalid. */
 export type MacSource = readonly [text: string | undefined, code: number];
 
 /** Returns the source for a key of the configuration. */
@@ -19,7 +19,7 @@ export function macInConfig(text: string | undefined): MacSource {
 /**
  * Returns the source for `MAC` in CNI_ARGS.
  *
- * @throws {CniError} 4 if CNI_ARGS is invalid or has other keys
+ * @throws {CniError} 4 if CNI_ARGS is invalid or contains other keys
  */
 export function macInArgs(args: string): MacSource {
   const { MAC } = loadArgs<{ MAC: string }>(args, { MAC: String });
@@ -27,10 +27,10 @@ export function macInArgs(args: string): MacSource {
 }
 
 /**
- * Reads the first MAC that is given.
+ * Reads the first MAC address among sources.
  *
  * @param sources In order of precedence
- * @throws {CniError} With the source's code if an interface cannot have it
+ * @throws {CniError} With the source's code if an interface cannot have the address
  */
 export function firstMac(...sources: readonly MacSource[]): Mac | undefined {
   const [text, code] = sources.find(([text]) => text) ?? [];
@@ -43,8 +43,8 @@ export function firstMac(...sources: readonly MacSource[]): Mac | undefined {
 }
 
 /**
- * Rejects two kinds of MACs that the kernel would refuse only after all other
- * steps.
+ * Rejects two kinds of MAC addresses that the kernel would refuse only after all
+ * other steps.
  */
 function checkedMac(mac: Mac): Mac {
   if (mac.isMulticast) throw new RangeError("it is a multicast address");

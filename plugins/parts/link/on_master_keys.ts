@@ -1,5 +1,5 @@
 /**
- * Keys that all plugins have which make a link on a link of the host.
+ * Keys of all plugins that create a link on a link of the host.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 import type { KeyDescription } from "../../../metadata/plugin_keys.ts";
 import { CONFLICT_CHECK_KEY } from "../address/conflict_check_key.ts";
 
-/** The keys by name; `enabledad` as other pages than macvlan's say it. */
+/** The keys by name; `enabledad` is described as on all pages except macvlan's. */
 export const ON_MASTER_KEYS = {
   "mtu": {
     text: "At most the master's. 0 means the master's.",
@@ -29,7 +29,10 @@ export const ON_MASTER_KEYS = {
   "conflictCheck": CONFLICT_CHECK_KEY,
 } as const satisfies Readonly<Record<string, KeyDescription>>;
 
-/** The keys of the host's access; `hostAccess` as other pages than macvlan's say it. */
+/**
+ * The keys of the host's access; `hostAccess` is described as on all pages except
+ * macvlan's.
+ */
 export const HOST_ACCESS_KEYS = {
   "hostAccess": {
     text:
@@ -47,7 +50,7 @@ export const HOST_ACCESS_KEYS = {
   },
 } as const satisfies Readonly<Record<string, KeyDescription>>;
 
-/** The key `dns` of plugins that pass it on. */
+/** The key `dns` of plugins that copy it into the result. */
 export const DNS_KEY: KeyDescription = {
   text: "`nameservers`, `domain`, `search` and `options` for the container.",
   type: "object",

@@ -1,5 +1,5 @@
 /**
- * REPAIR: gives an interface again what it has lost of a result.
+ * REPAIR: restores an interface according to a result.
  *
  * @module
  */
@@ -27,7 +27,7 @@ import {
 } from "./configure_link.ts";
 import { findHostEnd } from "./host_end.ts";
 
-/** What an interface needs to be as ADD left it. */
+/** The expected state of an interface after ADD. */
 export interface WantedLink {
   readonly addresses: readonly Cidr[];
   /** Whether the kernel adds no routes to the addresses' subnets. */
@@ -36,9 +36,9 @@ export interface WantedLink {
 }
 
 /**
- * Finds both ends of the veth pair of an attachment; undefined if one is missing. The
- * container may have given the interface's name to that of another attachment, whose
- * host's end is not in the result.
+ * Finds both ends of an attachment's veth pair; undefined if an end is missing. The
+ * container might have given the interface's name to an interface of a different
+ * attachment, whose host's end is not in the result.
  */
 export function findVethPair(
   host: Rtnl,
@@ -68,8 +68,7 @@ export function listMissingAddresses(
 }
 
 /**
- * Brings an interface of the sandbox up, and adds the addresses and routes that it
- * lacks.
+ * Brings an interface of the sandbox up, and adds missing addresses and routes.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -99,7 +98,9 @@ export function repairLink(
   );
 }
 
-/** Finds the table in which the kernel looks up what goes out by a port of a VRF. */
+/**
+ * Finds the table in which the kernel looks up packets that leave through a VRF port.
+ */
 function findVrfTable(
   { link: links }: Rtnl,
   { masterIndex }: Link,
@@ -110,7 +111,10 @@ function findVrfTable(
   return data?.kind === "vrf" ? data.table : undefined;
 }
 
-/** Replaces a route that lost its source: the kernel takes it away with the address. */
+/**
+ * Replaces a route that lost its source, because the kernel deletes the source with
+ * its address.
+ */
 function addInstead(
   { route: routes }: Rtnl,
   { index: ifindex }: Link,
@@ -122,7 +126,9 @@ function addInstead(
   routes.prepend({ ...route, ifindex });
 }
 
-/** Describes an interface with its neighbours on the link, by its part of a result. */
+/**
+ * Describes an interface that has neighbours on its link, from its part of a result.
+ */
 export function wantedLinkOf(result: Result): WantedLink {
   const { ips, routes } = withoutLearned(result);
   const addresses = ips.map(({ address }) => address);

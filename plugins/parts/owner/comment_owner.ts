@@ -7,14 +7,14 @@
 
 import type { Ip } from "../../../net/ip.ts";
 
-/** The owner that a comment names. */
+/** The owner in a comment. */
 export interface CommentOwner {
-  /** "" if it is cut off. */
+  /** The network; "" if it is cut off. */
   readonly network: string;
-  /** May be cut off at its end. */
+  /** The container, whose end can be cut off. */
   readonly container: string;
   readonly ifName: string;
-  /** The hashes of network and attachment; "" if the comment has none. */
+  /** The hashes of network and attachment; "" if the comment contains none. */
   readonly instance: string;
 }
 
@@ -26,7 +26,7 @@ export function parseInstance(comment: string): CommentOwner | undefined {
   return instance === "" ? undefined : { instance, network, ifName, container };
 }
 
-/** Parses a comment of rules of iptables. */
+/** Parses a comment of iptables rules. */
 export function parseQuoted(comment: string): CommentOwner | undefined {
   const [, network = "", container = ""] =
     /^(?:dnat )?name: "(.*)" id: "([^"]+)"$/s.exec(comment) ?? [];
@@ -35,7 +35,7 @@ export function parseQuoted(comment: string): CommentOwner | undefined {
     : { instance: "", network, ifName: "", container };
 }
 
-/** Returns each address once. */
+/** Removes duplicate addresses. */
 export function uniqueIps(ips: readonly Ip[]): Ip[] {
   return [...new Map(ips.map((ip) => [String(ip), ip])).values()];
 }

@@ -1,5 +1,5 @@
 /**
- * What containers leave: links on the host, and files named after containers.
+ * Orphans of containers: links on the host, and files named after containers.
  *
  * @module
  */
@@ -15,11 +15,13 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findLinkOwner } from "./attachment.ts";
 
-/** A link's own description. */
+/** Additional evidence about a link. */
 export interface LinkEvidence {
-  /** Why it is left over although it names no owner; undefined if it is not. */
+  /**
+   * The reason why it is orphaned although it names no owner; undefined if it is not.
+   */
   readonly unknown?: Reason | undefined;
-  /** Reports whether it is used after all. */
+  /** Reports whether it is in use. */
   readonly isUsed?: (host: Rtnl) => boolean;
 }
 
@@ -53,7 +55,7 @@ export function linkOrphan(
   }];
 }
 
-/** Describes a file that is left. */
+/** Describes an orphaned file. */
 export function recordOrphan(
   where: string,
   owner: Pick<Orphan, "container" | "network" | keyof Reason>,
@@ -62,7 +64,7 @@ export function recordOrphan(
     kind: "record",
     where,
     ...owner,
-    // The caller waits for a promise, and gets a failure as its rejection.
+    // The caller awaits a promise, so a failure must be its rejection.
     async remove(): Promise<void> {
       await Promise.resolve();
       removeIfThere(where);
@@ -70,7 +72,10 @@ export function recordOrphan(
   };
 }
 
-/** Returns undefined for a file that is not an object: it is another program's. */
+/**
+ * Returns undefined for a file that is not a JSON object, because it belongs to a
+ * different program.
+ */
 export function readJson(path: string): Record<string, unknown> | undefined {
   const document = ifPossible(() => parseJson(Deno.readFileSync(path)));
   return isObject(document) ? { ...document } : undefined;

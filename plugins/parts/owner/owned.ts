@@ -1,6 +1,6 @@
 /**
- * What attachments own in tables of nftables. The comments of elements and rules
- * begin with the attachment's `instance`, and that with its network's hash.
+ * Objects that attachments own in tables of nftables. The comments of elements and
+ * rules begin with the attachment's `instance`, which begins with its network's hash.
  *
  * @module
  */
@@ -11,19 +11,21 @@ import { type MasqueradeNames, namesOf } from "../firewall/masquerade/names.ts";
 
 /** Selects elements and rules by their comments. */
 export interface Owned {
-  /** The beginning of the comments of all meant ones, and maybe of others. */
+  /**
+   * A prefix of the comments of all selected objects, and possibly of other objects.
+   */
   readonly tag: Bytes;
   readonly isMeant: (one: { readonly comment: string }) => boolean;
 }
 
-/** Selects what one attachment owns. */
+/** Selects the objects of an attachment. */
 export function ownedBy(
   { instance }: Pick<MasqueradeNames, "instance">,
 ): Owned {
   return startsWith(instance);
 }
 
-/** Selects what stale attachments to a network own. */
+/** Selects the objects of stale attachments to a network. */
 export async function staleOf(
   network: string,
   valid: readonly AttachmentId[],
@@ -36,7 +38,7 @@ export async function staleOf(
   return staleAmong(networkHash, names);
 }
 
-/** Does the same as {@linkcode staleOf}, by names. */
+/** Selects the same as {@linkcode staleOf}, by names. */
 export function staleAmong(
   networkHash: string,
   valid: readonly Pick<MasqueradeNames, "instance">[],

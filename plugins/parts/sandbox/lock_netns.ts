@@ -1,5 +1,5 @@
 /**
- * Locks on network namespaces, against other calls.
+ * Locks on network namespaces, which exclude other calls.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { netnsIdOf } from "./sandbox.ts";
 /**
  * Waits until no other call has locked the namespace, whatever its path.
  *
- * @throws {CniError} 11 if others take too long
+ * @throws {CniError} 11 if a different call takes too long
  */
 export function lockNetns(netns: NetNs, wait: LockWait): Promise<Disposable> {
   return lockPrivately(`netns-${netnsIdOf(netns)}`, wait);
@@ -23,15 +23,14 @@ export function lockNetns(netns: NetNs, wait: LockWait): Promise<Disposable> {
 /** Time limit of the wait for other attachments of the sandbox. */
 const LOCK_TIMEOUT_MS = 10_000;
 
-/** What a wait for the lock needs of a call. */
+/** The parts of a call that a wait for the lock needs. */
 type WaitingCall = Pick<Call, "log" | "signal">;
 
 /**
- * Locks out other attachments of the sandbox, which may also be choosing a
- * table.
+ * Excludes other attachments of the sandbox, which might also be choosing a table.
  *
- * @param limitMs How long one process may keep the lock
- * @throws {CniError} 11 if others take too long
+ * @param limitMs For how long a process can hold the lock
+ * @throws {CniError} 11 if a different call takes too long
  */
 export function lockSandbox(
   { netns }: Pick<Rtnl, "netns">,
@@ -43,11 +42,11 @@ export function lockSandbox(
 }
 
 /**
- * Does the same for DEL, which continues without the lock at the time limit: it
- * chooses no table, and a process that is stuck must not keep a pod from being
+ * Excludes other attachments for DEL, which continues without the lock at the time
+ * limit: it chooses no table, and a process that hangs must not keep a pod from being
  * deleted.
  *
- * @throws {CniError} 11 if the call's own time is up
+ * @throws {CniError} 11 if the call's own time limit expires
  */
 export async function lockSandboxIfPossible(
   sandbox: Pick<Rtnl, "netns">,

@@ -1,6 +1,6 @@
 /**
- * Changes of a sandbox that are planned before the first one is made, and undone if one
- * fails.
+ * Changes of a sandbox that are planned before the first change, and undone if a
+ * change fails.
  *
  * @module
  */
@@ -9,17 +9,17 @@ import { isErrno } from "../../../ffi/errno.ts";
 
 /** A change in a namespace, and its undo. */
 export interface PlannedStep {
-  /** Such as `add rule ...`. */
+  /** The action, such as `add rule ...`. */
   readonly action: string;
   readonly work: () => void;
-  /** Undoes the step, even if it was not taken. */
+  /** Undoes the step, even if it was not carried out. */
   readonly undo: () => void;
 }
 
 /**
  * Undoes steps, last first, and continues after failures.
  *
- * @param begun All steps that may have taken effect, failed ones included
+ * @param begun All steps that might have taken effect, including failed steps
  * @returns The failures
  */
 export function undoAll(begun: readonly PlannedStep[]): Error[] {

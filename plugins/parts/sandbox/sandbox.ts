@@ -17,12 +17,12 @@ import { isErrno, SyscallError } from "../../../ffi/errno.ts";
 import { isMissingNetns, type NetNs } from "../../../ffi/netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 
-/** What setns(2) fails with for other files. Source: asm-generic/errno-base.h. */
+/** The error of setns(2) for other files. Source: asm-generic/errno-base.h. */
 const EINVAL = 22;
 
 /**
- * Opens the sandbox's namespace: the one that the call has compared with the
- * host's.
+ * Opens the sandbox's namespace, which the call has compared with the host's
+ * namespace.
  *
  * @throws {CniError} 8 if CNI_NETNS is not the path of a network namespace, or now
  *   leads to a different one; 11 if descriptors or memory have run out, 999 for any
@@ -40,10 +40,11 @@ export function openSandbox(args: Pick<CmdArgs, "netns">): Rtnl {
 }
 
 /**
- * Checks that an open namespace is the one that the call has compared with the
- * host's: the path may lead to another one since, or to no namespace.
+ * Checks that an open namespace is the namespace that the call has compared with the
+ * host's namespace, because the path can now lead to a different namespace, or to
+ * none.
  *
- * @throws {CniError} 8 if not
+ * @throws {CniError} 8 if it is not
  */
 export function checkSeen(args: Pick<CmdArgs, "netns">, netns: NetNs): void {
   const id = netnsIdOf(netns);
@@ -79,9 +80,9 @@ export function netnsIdOf(netns: NetNs): string | undefined {
 }
 
 /**
- * Returns an identifier that no other network namespace has, even after this
- * one is deleted: the kernel uses inodes again. Returns undefined before Linux
- * 5.14, and if the kernel does not show which start of the machine this is.
+ * Returns an identifier that is unique among network namespaces, even after this
+ * namespace is deleted, because the kernel reuses inodes. Returns undefined before
+ * Linux 5.14, and if the kernel does not show the boot ID.
  */
 export function persistentIdOf({ socket }: Rtnl): string | undefined {
   const cookie = socket.netnsCookie;
@@ -90,7 +91,7 @@ export function persistentIdOf({ socket }: Rtnl): string | undefined {
   return boot && `${boot}/${cookie}`;
 }
 
-/** Returns a path that leads to an open namespace as long as it is open. */
+/** Returns a path that leads to an open namespace until it is closed. */
 export function pathOf({ fd }: NetNs): string {
   return `/proc/thread-self/fd/${fd}`;
 }
@@ -105,8 +106,8 @@ function codeOf(error: unknown): number {
 /**
  * Opens the sandbox's namespace if it still exists.
  *
- * A path that now refers to the host's own namespace was reused by another process.
- * Deleting by name there would delete the host's links.
+ * A path that now leads to the host's own namespace was reused by a different
+ * process. Deleting by name there would delete the host's links.
  *
  * @throws {CniError} 8 if CNI_NETNS no longer leads to the namespace that the call
  *   checked, 11 or 999 if it exists but cannot be opened
@@ -132,8 +133,8 @@ export function isMissingSandbox(error: unknown): boolean {
 }
 
 /**
- * Checks that the interface name is free in the sandbox. Call it before
- * anything is allocated for the interface.
+ * Checks that the interface name is unused in the sandbox. Call it before anything is
+ * allocated for the interface.
  *
  * @throws {CniError} 4 if it is taken or cannot be used
  */

@@ -1,5 +1,5 @@
 /**
- * Telling a second ADD of an attachment from the first one.
+ * Distinguishes a second ADD of an attachment from the first ADD.
  *
  * @module
  */
@@ -10,8 +10,8 @@ import type { StartingPlugin } from "../../../cni/call/context.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 
 /**
- * Reports whether a plugin that is about to be started as a process would attach the
- * container and finds its interface: an earlier ADD has made it.
+ * Reports whether a plugin that is about to be started would attach the container
+ * although its interface exists, because an earlier ADD has created it.
  */
 export function findsInterface(starting: StartingPlugin): boolean {
   if (!mayAttach(starting)) return false;
@@ -20,8 +20,8 @@ export function findsInterface(starting: StartingPlugin): boolean {
 }
 
 /**
- * Reports whether a plugin may make the interface: ADD of the first plugin of a list.
- * IPAM plugins and later plugins find an interface that is of the same ADD.
+ * Reports whether a plugin can create the interface: ADD of the first plugin in a
+ * list. IPAM plugins and later plugins find an interface of the same ADD.
  */
 function mayAttach({ path, env, stdin }: StartingPlugin): boolean {
   if (env["CNI_COMMAND"] !== "ADD") return false;
@@ -30,7 +30,10 @@ function mayAttach({ path, env, stdin }: StartingPlugin): boolean {
   return type === basename(path) && !prevResult;
 }
 
-/** Reports whether a namespace has a link; one that cannot be opened has none. */
+/**
+ * Reports whether a namespace contains a link; false if the namespace cannot be
+ * opened.
+ */
 function hasInterface(netns: string, ifName: string): boolean {
   try {
     using sandbox = Rtnl.open(netns);

@@ -1,5 +1,5 @@
 /**
- * Finds out which iptables a host has, without running it.
+ * Finds the iptables programs of a host, without running them.
  *
  * @module
  */
@@ -23,7 +23,7 @@ const NAMES: Readonly<Record<IpFamily, string>> = {
   6: "ip6tables",
 };
 
-/** The host or its kernel lacks something that a backend needs. */
+/** The host or its kernel lacks a requirement of a backend. */
 export class BackendMissing extends Error {
   override readonly name = "BackendMissing";
 }
@@ -41,11 +41,11 @@ export type Variant = "nft" | "legacy";
 /** An installed program. */
 export interface IptablesProgram {
   readonly path: string;
-  /** Undefined if the program is neither, such as a script. */
+  /** The variant; undefined if it cannot be determined, for example for a script. */
   readonly variant: Variant | undefined;
 }
 
-/** Finds the iptables of a family that the administrator prefers. */
+/** Finds the administrator's preferred iptables of a family. */
 export function findIptables(
   family: IpFamily,
   path: string | undefined,
@@ -53,7 +53,10 @@ export function findIptables(
   return findProgram(NAMES[family], path);
 }
 
-/** Finds the iptables that the administrator prefers, if it may have rules of a variant. */
+/**
+ * Finds the administrator's preferred iptables, if it might contain rules of a
+ * variant.
+ */
 export function findPreferred(
   variant: Variant,
   family: IpFamily,
@@ -64,7 +67,7 @@ export function findPreferred(
   return isPossible ? preferred : undefined;
 }
 
-/** Finds an iptables of a family that may have rules of a variant. */
+/** Finds an iptables of a family that might contain rules of a variant. */
 export function findVariant(
   variant: Variant,
   family: IpFamily,
@@ -78,7 +81,7 @@ export function findVariant(
 }
 
 /**
- * Returns the iptables of a family that the administrator prefers.
+ * Returns the administrator's preferred iptables of a family.
  *
  * @throws {BackendMissing} If it is not installed
  */
@@ -92,9 +95,9 @@ export function getIptables(
 }
 
 /**
- * Finds a program in PATH, or where administrators' programs are.
+ * Finds a program in PATH, or in the directories of administrators' programs.
  *
- * @param path PATH
+ * @param path The value of PATH
  */
 export function findProgram(
   name: string,
@@ -108,7 +111,7 @@ export function findProgram(
   return { path: found, variant: variantOf(Deno.realPathSync(found)) };
 }
 
-/** Reports whether a file exists. A failing call of Deno's takes ten times as long. */
+/** Reports whether a file exists. A failing call of Deno takes ten times as long. */
 function isThere(path: string): boolean {
   try {
     using _file = new Fd(libc.open(path, O_PATH | O_CLOEXEC));

@@ -1,5 +1,5 @@
 /**
- * The tables of iptables-nft, as nf_tables has them.
+ * The tables of iptables-nft in nf_tables.
  *
  * Source: iptables iptables/nft.c.
  *
@@ -19,7 +19,7 @@ import type { IpFamily } from "../../../../net/ip.ts";
 import { BackendMissing } from "./find.ts";
 import type { TableName } from "./program.ts";
 
-/** The base chains of each table, as iptables names them. */
+/** The base chains of each table, with iptables' names. */
 const BASE_CHAINS: Readonly<Record<TableName, readonly string[]>> = {
   nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
   filter: ["INPUT", "FORWARD", "OUTPUT"],
@@ -36,8 +36,8 @@ export function nftTableOf(name: TableName, family: IpFamily): NftTable {
 }
 
 /**
- * Checks that a table is not another program's: iptables-nft refuses a table
- * that has other base chains than its own.
+ * Checks that a table does not belong to a different program: iptables-nft refuses a
+ * table with foreign base chains.
  *
  * @throws {BackendMissing} If iptables cannot use the table
  */
@@ -56,7 +56,7 @@ export function refuseForeignChains(
 }
 
 /**
- * Lists changes that test whether the kernel has the extensions of iptables.
+ * Lists changes that test whether the kernel supports the extensions of iptables.
  * They need not be committed, and do not affect packets.
  */
 export function probeOfIptablesNft(): Change[] {

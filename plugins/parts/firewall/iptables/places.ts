@@ -1,6 +1,6 @@
 /**
- * Finds where a host may have rules of iptables: in nf_tables, in the kernel's
- * legacy tables, or in both if the administrator changed the program.
+ * Finds where a host might have iptables rules: in nf_tables, in the kernel's legacy
+ * tables, or in both if the administrator changed the program.
  *
  * @module
  */
@@ -31,7 +31,7 @@ import {
   type TableName,
 } from "./program.ts";
 
-/** A table on a host, of both families and variants. */
+/** A table on a host, for both families and variants. */
 export interface HostTable {
   /** Path of the host's namespace. */
   readonly hostNetns: string;
@@ -46,14 +46,14 @@ export interface HostTable {
 }
 
 const FAMILIES: readonly IpFamily[] = [4, 6];
-/** Files that list a namespace's tables of the legacy iptables. */
+/** Files that list a namespace's tables of legacy iptables. */
 const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
   4: "/proc/thread-self/net/ip_tables_names",
   6: "/proc/thread-self/net/ip6_tables_names",
 };
 /**
- * Works on each iptables that may have one of the chains. All are tried. Where
- * the kernel has nf_tables only, no program runs unless a chain is found.
+ * Works on each iptables that might contain one of the chains. All are tried. Where
+ * the kernel only has nf_tables, no program runs unless a chain is found.
  *
  * @throws {BackendMissing} If there are rules, but no program for them
  */
@@ -88,14 +88,15 @@ export async function eachIptables(
 }
 
 /**
- * Works on each legacy iptables that has the table. Both families are tried. A
- * host without a working program cannot have rules of this plugin there, unless
- * the configuration names iptables: then it once had one. If the host's program
- * is iptables-nft, the rules are there, and the legacy table is foreign.
+ * Works on each legacy iptables that contains the table. Both families are tried. A
+ * host without a working program cannot have rules of this plugin there, unless the
+ * configuration names iptables, so that the host once had such a program. If the
+ * host's program is iptables-nft, it contains the rules, and the legacy table is
+ * foreign.
  *
- * A table whose existence is unknown is searched if the administrator prefers
- * the legacy program: any other run of it would create the table, which costs
- * each packet time.
+ * A table whose existence is unknown is searched if the administrator prefers the
+ * legacy program: any other run of the program would create the table, which slows
+ * down each packet.
  */
 export async function eachLegacyIptables(
   place: HostTable,
@@ -116,11 +117,11 @@ export async function eachLegacyIptables(
   throwAll(failures, "iptables and ip6tables failed");
 }
 
-/** A host's legacy table, which is there or may be. */
+/** A host's legacy table, which exists or might exist. */
 interface LegacyTable {
   readonly netns: NetNs;
   readonly family: IpFamily;
-  /** Whether it is there. */
+  /** Whether it certainly exists. */
   readonly isCertain: boolean;
 }
 
@@ -156,7 +157,7 @@ async function useLegacyIptables(
  * Checks that the host's iptables works for some families, without changing
  * anything. Runs no program if it is iptables-nft.
  *
- * @throws {Error} If the host or its kernel lacks something
+ * @throws {Error} If the host or its kernel lacks a requirement
  */
 export async function checkIptables(
   { hostNetns, path, table, signal }: Pick<
@@ -187,10 +188,10 @@ export async function checkIptables(
 }
 
 /**
- * Reports whether a host has a legacy table; undefined if that cannot be known.
- * The file belongs to root of the machine if the namespace was created before
- * IDs were mapped in its user namespace, as for rootless containers: root there
- * cannot read it.
+ * Reports whether a host has a legacy table; undefined if that cannot be determined.
+ * The file belongs to root of the machine if the namespace was created before IDs
+ * were mapped in its user namespace, as for rootless containers: root there cannot
+ * read the file.
  */
 function hasLegacyTable(
   netns: NetNs,

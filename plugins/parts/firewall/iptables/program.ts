@@ -15,29 +15,32 @@ import type { IpFamily } from "../../../../net/ip.ts";
 import { BackendMissing } from "./find.ts";
 import { StartedPrograms } from "./started_programs.ts";
 
-/** How long to wait for another program's lock on the rules, in seconds. */
+/** How long to wait for a different program's lock on the rules, in seconds. */
 const LOCK_WAIT_SECONDS = 20;
-/** How long a program may run, with that wait, in seconds. */
+/** Time limit of a program, including that wait, in seconds. */
 export const LIMIT_SECONDS: number = LOCK_WAIT_SECONDS + 60;
 
 /** A table of iptables. */
 export type TableName = "nat" | "filter";
 
-/** One table of one family in one namespace, and its program. */
+/** A table of a family in a namespace, and its program. */
 export interface Iptables {
   readonly netns: NetNs;
   readonly family: IpFamily;
   readonly table: TableName;
   /** The program's path. */
   readonly path: string;
-  /** Kills a program that runs when the signal comes, not those of an undo after it. */
+  /**
+   * Kills a running program when the signal is aborted, but not programs of a later
+   * undo.
+   */
   readonly signal?: AbortSignal | undefined;
 }
 
 /** Source: iptables include/xtables.h `OTHER_PROBLEM`, which includes a missing chain. */
 export const OTHER_PROBLEM = 1;
 
-/** How a program ended. */
+/** The outcome of a program. */
 export interface ProgramResult {
   readonly success: boolean;
   readonly code: number;
@@ -49,7 +52,7 @@ export interface ProgramResult {
  * Runs a command such as `-S POSTROUTING`.
  *
  * @throws {BackendMissing} If the program cannot be started
- * @throws {Untried} If it does not end in time
+ * @throws {Untried} If it does not exit in time
  */
 export function runIptables(
   iptables: Iptables,
@@ -64,7 +67,7 @@ export function runIptables(
  *
  * @param changes Lines such as `-N CHAIN` and `-A CHAIN -j ACCEPT`
  * @throws {BackendMissing} If the program cannot be started
- * @throws {Untried} If it does not end in time
+ * @throws {Untried} If it does not exit in time
  */
 export function restoreIptables(
   iptables: Iptables,
@@ -78,32 +81,39 @@ export function restoreIptables(
 
 /** Source: iptables include/xtables.h `VERSION_PROBLEM`, `RESOURCE_PROBLEM`. */
 const VERSION_PROBLEM = 3, RESOURCE_PROBLEM = 4;
-/** From this code on, a shell reports the signal that killed the program. */
+/**
+ * The first exit code with which a shell reports the signal that killed the program.
+ */
 const SIGNALS = 128;
 
 /**
- * Reports whether the program cannot work on this host, however often it is run:
- * the kernel lacks its tables, its libraries are missing, or a script in its place
- * ends with a code that iptables does not have.
+ * Reports whether the program cannot work on this host, however often it is run: the
+ * kernel lacks its tables, its libraries are missing, or a script in its place exits
+ * with a code that iptables does not use.
  */
 export function isUnusable({ code }: Pick<ProgramResult, "code">): boolean {
   return code === VERSION_PROBLEM || code > RESOURCE_PROBLEM && code < SIGNALS;
 }
 
-/** A run ended before its changes were tried: it got no lock, or was killed. */
+/**
+ * A run ended before its changes were tried: it did not get the lock, or was killed.
+ */
 export class Untried extends Error {
   override readonly name: string = "Untried";
 }
 
-/** A program did not end in time, and would not for another caller of the run. */
+/**
+ * A program did not exit in time, and would not for a different caller of the run
+ * either.
+ */
 export class Overdue extends Untried {
   override readonly name = "Overdue";
 }
 
-/** The caller of a run gave up. Another caller may run the program. */
+/** The caller of a run gave up. A different caller can run the program. */
 export class GivenUp extends Untried {
   override readonly name = "GivenUp";
-  /** The signal of that caller. */
+  /** The signal of the caller that gave up. */
   readonly signal: AbortSignal;
 
   constructor(message: string, signal: AbortSignal) {
@@ -113,9 +123,9 @@ export class GivenUp extends Untried {
 }
 
 /**
- * Reports whether a run ended before its changes were tried. The nft variant has the
- * code of a busy lock also for what the kernel refuses, such as to delete a chain that
- * is in use.
+ * Reports whether a run ended before its changes were tried. The nft variant returns
+ * the code of a busy lock even for refusals of the kernel, such as to delete a chain
+ * that is in use.
  *
  * Source: iptables iptables/xshared.c `xtables_lock_or_exit`, iptables/nft.c
  * `nft_action`.
@@ -125,7 +135,7 @@ function isUntried({ code, stderr }: ProgramResult): boolean {
     code === RESOURCE_PROBLEM && /\block\b/.test(stderr);
 }
 
-/** Returns the error of a run that failed, with the program's output. */
+/** Returns the error of a failed run, with the program's output. */
 export function failureOf({ path }: Iptables, ended: ProgramResult): Error {
   const why = ended.stderr.trim().split("\n").join("; ");
   const message = `${path}: ${why || `it ended with code ${ended.code}`}`;
@@ -134,7 +144,7 @@ export function failureOf({ path }: Iptables, ended: ProgramResult): Error {
 }
 
 /**
- * Quotes a text as iptables-restore reads it and `iptables -S` prints it.
+ * Quotes a text in the form that iptables-restore reads and `iptables -S` prints.
  *
  * @throws {Error} If it has several lines, which iptables-restore cannot read
  */
@@ -145,14 +155,14 @@ export function quote(text: string): string {
   return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
 }
 
-/** Splits a rule into arguments, as iptables-restore does. */
+/** Splits a rule into arguments like iptables-restore. */
 export function splitRule(rule: string): string[] {
   return (rule.match(/"(?:\\.|[^"\\])*"|\S+/g) ?? []).map((part) =>
     part.startsWith('"') ? part.slice(1, -1).replaceAll(/\\(.)/g, "$1") : part
   );
 }
 
-/** Joins arguments to a rule, as iptables-restore reads it. */
+/** Joins arguments to a rule in the form that iptables-restore reads. */
 export function joinRule(args: readonly string[]): string {
   return args.map((arg) => /^[^\s"'\\]+$/.test(arg) ? arg : quote(arg))
     .join(" ");
@@ -174,20 +184,20 @@ export function commentOf(rule: string): string {
   return optionsOf(rule)("--comment") ?? "";
 }
 
-/** Returns the match that gives a rule a comment. */
+/** Returns the match that adds a comment to a rule. */
 export function withComment(text: string): string[] {
   return ["-m", "comment", "--comment", text];
 }
 
 /**
- * Runs a program inside a namespace. Kills it, and what it has started, if it does
- * not end within the limit or the signal comes.
+ * Runs a program inside a namespace. Kills the program and its child processes if it
+ * does not exit within the limit, or if the signal is aborted.
  *
  * @param suffix Suffix of the program's name
- * @param limitSeconds How long to wait for its end
+ * @param limitSeconds How long to wait for its exit
  * @throws {BackendMissing} If the program cannot be started
- * @throws {Overdue} If it does not end within the limit
- * @throws {GivenUp} If the signal comes
+ * @throws {Overdue} If it does not exit within the limit
+ * @throws {GivenUp} If the signal is aborted
  */
 export async function execute(
   { netns, path, signal }: Pick<Iptables, "netns" | "path" | "signal">,
@@ -197,7 +207,7 @@ export async function execute(
   limitSeconds: number = LIMIT_SECONDS,
 ): Promise<ProgramResult> {
   const end = signal?.aborted ? undefined : signal;
-  // A process that runs one call is killed with what it has started.
+  // A process with a single call is killed together with its child processes.
   const isLeader = signal !== undefined;
   const child = start(netns, path + suffix, args, isLeader);
   started.noteStart(child.pid);
@@ -223,12 +233,15 @@ export async function execute(
 
 const started = new StartedPrograms();
 
-/** Reports whether this process runs a program or has run it lately, by its process ID. */
+/**
+ * Reports whether this process runs, or has recently run, a program with a process
+ * ID.
+ */
 export function isOwnProgram(processId: number): boolean {
   return started.has(processId);
 }
 
-/** Starts a program inside the namespace, in a process group of its own or in ours. */
+/** Starts a program inside the namespace, in a separate process group or in ours. */
 function start(
   netns: NetNs,
   path: string,

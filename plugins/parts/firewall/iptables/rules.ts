@@ -1,8 +1,8 @@
 /**
- * Chains and rules of one table of iptables: listed, ensured and changed, by any
- * variant of the program. All changes of one call are made by one run of
- * `iptables-restore --noflush`: all or none. Calls of this process that come during
- * a run of a program share the next one.
+ * Chains and rules of an iptables table: listed, ensured and changed, with any
+ * variant of the program. A single run of `iptables-restore --noflush` makes all
+ * changes of a call, or none. Calls of this process that arrive during a run of a
+ * program share the next run.
  *
  * ```ts ignore
  * await ensureRules(iptables, {
@@ -41,7 +41,7 @@ import {
 import { SharedRuns } from "./shared_runs.ts";
 
 /**
- * Exit codes of a check of a rule that does not exist: by itself, or because of
+ * Exit codes of a check for a missing rule: because of the rule itself, or because of
  * the chain to which it jumps.
  *
  * Source: iptables include/xtables.h `OTHER_PROBLEM`, `PARAMETER_PROBLEM`.
@@ -51,15 +51,15 @@ const ABSENT: readonly number[] = [OTHER_PROBLEM, 2];
 /** A rule that should exist. */
 export interface IptablesRule {
   readonly chain: string;
-  /** Matches and target, in the words of iptables(8). */
+  /** Matches and target, in the syntax of iptables(8). */
   readonly args: readonly string[];
-  /** Whether it is added before all others of the chain; otherwise after them. */
+  /** Whether it is added at the beginning of the chain instead of the end. */
   readonly isFirst?: boolean;
 }
 
 /**
- * Reads the rules that exist, and returns the lines that change them, such as
- * `-D CHAIN -j ACCEPT`.
+ * Reads the existing rules, and returns the lines that change them, such as `-D CHAIN
+ * -j ACCEPT`.
  */
 export type RulePlan = () => Promise<readonly string[]>;
 
@@ -84,8 +84,8 @@ export async function listRules(
 }
 
 /**
- * Lists the rules of some chains, and possibly of others, by chain: one run of the
- * program lists one chain, or the whole table.
+ * Lists the rules of some chains, and possibly of further chains, by chain: a run of
+ * the program lists a single chain, or the whole table.
  *
  * @throws {BackendMissing} If the program cannot work on this host
  * @throws {Error} With the program's output
@@ -119,7 +119,7 @@ interface Listing {
   readonly chains: ReadonlyMap<string, readonly string[]>;
 }
 
-/** What follows for the callers of a run that fails. */
+/** The reactions to a failed run, for its callers. */
 export const FAILURES = {
   isRetried: (error: unknown): boolean => !(error instanceof Overdue),
   isGivenUp: (
@@ -150,17 +150,17 @@ const listings = new SharedRuns<
   return requests.map(() => ({ lines, chains }));
 }, { ...FAILURES, isRetried: () => false });
 
-/** Returns what calls must have in common to share a run. */
+/** Returns the key that calls must have in common to share a run. */
 export function keyOf({ netns, family, table, path }: Iptables): string {
   return [netnsIdOf(netns) ?? netns.path, family, table, path].join(" ");
 }
 
 /**
- * Ensures that chains and rules exist, and makes more changes with them. If
- * nothing is missing, one program runs once, besides the plan.
+ * Ensures that chains and rules exist, and makes additional changes together with
+ * them. If nothing is missing, a single run suffices, besides the plan.
  *
  * @param more Changes that need the chains
- * @param claims What no other call may change in the same run
+ * @param claims Objects that no other call may change in the same run
  * @throws {BackendMissing} If the program cannot work on this host
  * @throws {Error} With the program's output; nothing is changed
  */
@@ -191,7 +191,7 @@ const ensuring = new SharedRuns<
   return requests.map(() => {});
 }, { claimsOf: ({ claims }) => claims, ...FAILURES });
 
-/** Joins what several calls want: what they share is wanted once. */
+/** Merges the requirements of several calls, without duplicates. */
 export function joinWanted(all: readonly Wanted[]): Wanted {
   const rules = all.flatMap(({ rules }) => rules)
     .map((rule) => [addLineOf(rule), rule] as const);
@@ -201,7 +201,7 @@ export function joinWanted(all: readonly Wanted[]): Wanted {
   };
 }
 
-/** Joins the changes of several calls: what two of them delete is deleted once. */
+/** Merges the changes of several calls; a deletion by two of them occurs once. */
 function joinChanges(all: readonly (readonly string[])[]): string[] {
   const known = new Set<string>();
   return all.flatMap((changes) => {
@@ -217,7 +217,7 @@ async function ensureTogether(
   more: RulePlan,
 ): Promise<void> {
   const checks = wanted.rules.map(checkOf);
-  // One failing check refuses everything.
+  // A failed check makes the program refuse everything.
   const first = await restoreIptables(iptables, [...checks, ...await more()]);
   if (first.success) return;
   using _lock = await lockSharedChains(iptables);
@@ -228,9 +228,9 @@ async function ensureTogether(
 }
 
 /**
- * Waits for the turn to add chains that all attachments share. iptables-nft does
- * not notice a chain that was added while it runs, and adds the rules a second
- * time. So one at a time, and a program may take as long as it may elsewhere.
+ * Waits for the turn to add chains that all attachments share. iptables-nft does not
+ * detect a chain that is added while it runs, and would add the rules a second time.
+ * So only one call adds chains at a time, within a program's usual time limit.
  */
 export function lockSharedChains({ netns }: Iptables): Promise<Disposable> {
   const limitMs = (LIMIT_SECONDS + 20) * 1000;
@@ -238,8 +238,8 @@ export function lockSharedChains({ netns }: Iptables): Promise<Disposable> {
 }
 
 /**
- * Makes changes that depend on the rules that exist. If other programs changed
- * these in between, starts again.
+ * Makes changes that depend on the existing rules. If other programs changed these in
+ * between, starts again.
  *
  * @throws {BackendMissing} If the program cannot work on this host
  * @throws {Error} With the program's output; nothing is changed
@@ -263,13 +263,13 @@ export async function changeRules(
 }
 
 /**
- * Removes chains together, or in halves if that is refused, down to the chain at
- * fault: the kernel keeps a chain to which another program's rule leads, and one that
- * cannot be removed must not keep the others. Stops where no chain is at fault: if
- * the program is missing, does not get the lock, or the call has ended.
+ * Removes chains together, or in halves if that is refused, down to the failing
+ * chain: the kernel keeps a chain to which a different program's rule jumps, and such
+ * a chain must not prevent the removal of the others. Stops if no chain is the cause:
+ * if the program is missing, does not get the lock, or the call has ended.
  *
- * @param remove Removes some of them: all or none
- * @throws {Error} If a chain stays; the message names it
+ * @param remove Removes some of the chains: all or none
+ * @throws {Error} If a chain cannot be removed; the message names it
  * @throws {BackendMissing} If the program cannot work on this host
  */
 export async function removeEach(
@@ -314,10 +314,10 @@ export function deleteLineOf(rule: string): string {
 }
 
 /**
- * Returns the first of the rules that does not exist. The program is asked only
- * about rules that are not listed as expected: it compares a rule with all others.
+ * Returns the first missing rule. The program only checks rules that are not listed
+ * in the expected form, because it compares a rule with all others.
  *
- * @returns Undefined if all exist
+ * @returns Undefined if all rules exist
  * @throws {BackendMissing} If the program cannot work on this host
  */
 export async function findMissingRule(
@@ -344,7 +344,7 @@ export async function findMissingRule(
   throw failureOf(iptables, ended);
 }
 
-/** Spells lines. Only lines with a target of the wanted rules are parsed. */
+/** Normalizes lines. Only lines with a target of the required rules are parsed. */
 function spellingsIn(
   lines: readonly string[],
   wanted: readonly IptablesRule[],
@@ -361,7 +361,7 @@ function spellingsIn(
 /**
  * Reports whether a rule does not exist.
  *
- * @throws {Error} With the program's output, if it cannot determine that
+ * @throws {Error} With the program's output, if the check fails
  */
 async function isAbsent(
   iptables: Iptables,
@@ -379,7 +379,7 @@ async function listMissing(
 ): Promise<string[]> {
   const listed = await listChains(iptables, chains);
   const missing = chains.filter((chain) => !listed.has(chain));
-  // A missing chain is adopted with all rules that refer to it.
+  // A missing chain is created with all rules that refer to it.
   const isNew = ({ chain, args }: IptablesRule): boolean =>
     missing.some((one) => one === chain || args.includes(one));
   const old = rules.filter((rule) => !isNew(rule));
@@ -397,19 +397,20 @@ async function listMissing(
 /** The options with addresses, which iptables lists as networks. */
 const ADDRESS_OPTIONS: readonly string[] = ["-s", "-d"];
 
-/** Options of which iptables lists another name. */
+/** Options that iptables lists under a different name. */
 const LISTED_OPTIONS = new Map([["--destination-ports", "--dports"]]);
 
 /**
- * Returns a text that is the same for the arguments of a rule and for the line by
- * which iptables lists it, `-A CHAIN …`, unless it lists an option in another form.
+ * Returns a text that is equal for the arguments of a rule and for the line with
+ * which iptables lists it, `-A CHAIN …`, unless iptables lists an option in a
+ * different form.
  */
 export function spellingOf(rule: readonly string[]): string {
   const options = rule.flatMap((word, at) => {
     const name = LISTED_OPTIONS.get(word) ?? word;
     const option = rule[at - 1] === "!" ? `!${name}` : name;
     const value = rule[at + 1] ?? "";
-    // A protocol is listed with the match of its ports.
+    // A protocol is listed together with the match for its ports.
     if (!word.startsWith("-") || ["-A", "-m"].includes(word)) return [];
     if (!ADDRESS_OPTIONS.includes(word)) return `${option} ${value}`;
     const network = unlessNoAddress(() => networkOf(value));

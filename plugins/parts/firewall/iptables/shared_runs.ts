@@ -1,5 +1,5 @@
 /**
- * One run of a program for the calls of a moment.
+ * Single runs of a program for several concurrent calls.
  *
  * @module
  */
@@ -12,30 +12,30 @@ import {
 
 /** How callers share runs. */
 export interface Sharing<Input> {
-  /** Lists what two callers of one run must not both claim; nothing by default. */
+  /** Lists objects that two callers of a run must not both claim; none by default. */
   readonly claimsOf?: (input: Input) => readonly string[];
   /**
-   * Reports whether work that failed is done again for each caller alone; it always is
-   * by default.
+   * Reports whether failed work is repeated for each caller separately; true by
+   * default.
    */
   readonly isRetried?: (error: unknown) => boolean;
-  /** Reports whether work failed because this caller has given up; never by default. */
+  /** Reports whether work failed because this caller has given up; false by default. */
   readonly isGivenUp?: (error: unknown, input: Input) => boolean;
 }
 
-/** What one caller waits for. */
+/** The request of a caller. */
 interface Request<Input, Output> {
   readonly input: Input;
-  /** Whether its caller may still change something. */
+  /** Checks whether its caller is still permitted to change something. */
   readonly check: ChangeCheck | undefined;
   readonly resolve: (output: Output) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * Runs work one at a time for each key. What is asked for during a run is done
- * together by the next one, which thus sees what was there when it was asked for. It
- * changes something only if all of its callers may.
+ * Runs work one at a time for each key. Requests during a run are handled together by
+ * the next run, which therefore sees the state at the time of each request. The run
+ * changes something only if all of its callers are permitted to.
  */
 export class SharedRuns<Input, Output> {
   readonly #work: (
@@ -61,7 +61,7 @@ export class SharedRuns<Input, Output> {
     [this.#isRetried, this.#isGivenUp] = [isRetried, isGivenUp];
   }
 
-  /** Has the work done. Throws what it throws. */
+  /** Runs the work for a caller. Throws the error of the work. */
   async run(key: string, input: Input): Promise<Output> {
     const { promise, resolve, reject } = Promise.withResolvers<Output>();
     const waiting = this.#waiting.get(key);

@@ -1,5 +1,5 @@
 /**
- * The programs that this process runs or has run lately, by process ID.
+ * The programs that this process runs, or has recently run, by process ID.
  *
  * @module
  */
@@ -7,7 +7,10 @@
 import { ifPossible } from "../../../../base/files/io.ts";
 import { once } from "../../../../base/json/json.ts";
 
-/** For how long an ended program is known: no reader of events is so far behind. */
+/**
+ * For how long an exited program is remembered, which is longer than any delay of
+ * events.
+ */
 const KNOWN_MS = 10_000;
 
 /**
@@ -18,20 +21,21 @@ const KNOWN_MS = 10_000;
 const INITIAL_PID_NAMESPACE = 0xeffffffc;
 
 /**
- * Process IDs of programs. The kernel's events have the IDs of the initial PID
- * namespace. In another one, where this process cannot know these, none is known.
+ * Process IDs of programs. The kernel's events contain IDs in the initial PID
+ * namespace. In a different PID namespace, where this process cannot determine these
+ * IDs, no program is remembered.
  */
 export class StartedPrograms {
   readonly #isInitial: () => boolean;
   readonly #now: () => number;
-  /** When the programs ended, in ms; undefined while they run. */
+  /** When the programs exited, in ms; undefined while they run. */
   readonly #ends = new Map<number, number | undefined>();
 
   /**
-   * Starts with none.
+   * Starts without programs.
    *
    * @param pidNamespace Path of this process' PID namespace
-   * @param now A clock that is never set back, in ms
+   * @param now A monotonic clock, in ms
    */
   constructor(
     pidNamespace = "/proc/self/ns/pid",
@@ -44,20 +48,20 @@ export class StartedPrograms {
     );
   }
 
-  /** Notes that a program has started. */
+  /** Records the start of a program. */
   noteStart(processId: number): void {
     if (this.#isInitial()) this.#ends.set(processId, undefined);
   }
 
-  /** Notes that a program has ended. The kernel may then give its ID to another one. */
+  /** Records the exit of a program, whose ID the kernel can then reuse. */
   noteEnd(processId: number): void {
     this.#forgetOld();
     if (!this.#ends.delete(processId)) return;
-    // Last, so that the first is the oldest.
+    // Appended at the end, so that the first entry is the oldest.
     this.#ends.set(processId, this.#now());
   }
 
-  /** Reports whether a program runs, or has ended within the last 10 s. */
+  /** Reports whether a program is running, or has exited within the last 10 s. */
   has(processId: number): boolean {
     this.#forgetOld();
     return this.#ends.has(processId);

@@ -1,7 +1,6 @@
 /**
- * Masquerades by running `iptables` and `ip6tables`, for hosts that have the
- * legacy variant or a program of unknown variant. The rules are the same as in
- * `iptables_nft.ts`.
+ * Masquerades with `iptables` and `ip6tables`, for hosts with the legacy variant or a
+ * program of unknown variant. The rules are the same as in `iptables_nft.ts`.
  *
  * Source: containernetworking/plugins pkg/ip/ipmasq_iptables_linux.go.
  *
@@ -40,7 +39,7 @@ import {
 /**
  * Masquerades packets from the addresses to destinations outside their subnets.
  *
- * @param addresses Of the program's family
+ * @param addresses Addresses of the program's family
  * @throws {Error} With the program's output
  */
 export async function addIptablesMasquerade(
@@ -49,8 +48,8 @@ export async function addIptablesMasquerade(
   addresses: readonly Cidr[],
 ): Promise<void> {
   const rules = rulesOf(iptables, names, addresses);
-  // One run adds the chain and all rules. It fails as a whole if the chain
-  // exists: an earlier attachment left it, or another interface shares it.
+  // A single run adds the chain and all rules. It fails as a whole if the chain
+  // exists, because an earlier attachment left it, or another interface shares it.
   const first = await restoreIptables(iptables, [
     `-N ${names.chain}`,
     ...rules.map(addition),
@@ -66,7 +65,7 @@ export async function addIptablesMasquerade(
   const missing = rules.filter((rule) =>
     !present.some((line) => isSameRule(line, `-A ${rule}`))
   );
-  // Translations to another outbound address.
+  // Translations to a different outbound address.
   const others = chain.stdout.split("\n").filter((line) =>
     / -j (MASQUERADE|SNAT)\b/.test(line) &&
     !rules.some((rule) => isSameRule(line, `-A ${rule}`))
@@ -104,7 +103,7 @@ export async function delIptablesMasquerade(
   ];
   const ended = await restoreIptables(iptables, changes);
   if (ended.success) return;
-  // Another DEL of the same attachment may have been faster.
+  // A different DEL of the same attachment might have been faster.
   const left = await runIptables(iptables, ["-S", chain]);
   if (left.code !== OTHER_PROBLEM) throw failureOf(iptables, ended);
 }
@@ -112,7 +111,8 @@ export async function delIptablesMasquerade(
 /**
  * Removes the chains of containers, and the rules that lead to them.
  *
- * @throws {Error} If a chain stays; the others are removed unless the call ends
+ * @throws {Error} If a chain cannot be removed; the other chains are removed unless
+ * the call ends
  */
 export async function delIptablesChains(
   iptables: Iptables,
@@ -139,7 +139,7 @@ export async function delIptablesChains(
   await removeEach(all, remove, signal);
 }
 
-/** Lists the containers that have rules for a network, by their comments. */
+/** Lists the containers with rules for a network, from the rules' comments. */
 export async function listIptablesContainers(
   iptables: Iptables,
   network: string,
@@ -151,7 +151,7 @@ export async function listIptablesContainers(
   );
 }
 
-/** Lists the addresses that are not masqueraded for the attachment. */
+/** Lists the attachment's addresses that are not masqueraded. */
 export async function listIptablesUnmasqueraded(
   iptables: Iptables,
   names: MasqueradeRules,
@@ -186,14 +186,14 @@ function rulesOf(
 }
 
 /**
- * Returns the command that adds a rule. Rules that spare subnets come before
- * the one that masquerades.
+ * Returns the command that adds a rule. Rules that exempt subnets precede the rule
+ * that masquerades.
  */
 function addition(rule: string): string {
   return `${rule.endsWith(" ACCEPT") ? "-I" : "-A"} ${rule}`;
 }
 
-/** Reports whether a listed rule equals a wanted one, by their arguments. */
+/** Reports whether a listed rule equals a required rule, by their arguments. */
 function isSameRule(listed: string, rule: string): boolean {
   const [left, right] = [listed, rule].map((text) =>
     splitRule(text).sort().join("\0")

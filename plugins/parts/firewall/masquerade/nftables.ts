@@ -15,11 +15,11 @@
  * }
  * ```
  *
- * Table, chains, rules and comments are the same as the Go plugins', so each
- * side removes the other's rules: DEL and GC find rules by their comments. A
- * map would be faster than a list of rules, but the Go plugins cannot delete
- * elements. Only the first packet of a connection passes a nat chain. With an
- * outbound address, `snat` to it takes the place of `masquerade`.
+ * Table, chains, rules and comments are the same as the Go plugins', so each side
+ * removes the other side's rules: DEL and GC find rules by their comments. A map
+ * would be faster than a list of rules, but the Go plugins cannot delete elements.
+ * Only the first packet of a connection passes a nat chain. With an outbound address,
+ * `snat` replaces `masquerade`.
  *
  * The last DEL removes the table.
  *
@@ -83,7 +83,7 @@ export const SOURCE_NAT: BaseChain = {
 
 /**
  * Masquerades packets from the addresses to destinations outside their subnets.
- * Replaces rules that an earlier attachment of the same names left.
+ * Replaces rules of an earlier attachment with the same names.
  *
  * @throws {NetlinkError} If the kernel refuses; nothing is then changed
  */
@@ -125,7 +125,7 @@ export async function delStaleMasquerade(
   });
 }
 
-/** Lists the addresses that are not masqueraded for the attachment. */
+/** Lists the attachment's addresses that are not masqueraded. */
 export function listUnmasqueraded(
   nftables: Nftables,
   names: MasqueradeRules,
@@ -170,7 +170,7 @@ function deletion({ handle }: Rule): Change {
   return delRuleOf(TABLE, CHECKS, handle);
 }
 
-/** Lists the changes that remove rules, and the table if no others are left. */
+/** Lists the changes that remove rules, and the table if no other rules remain. */
 function removal({ rules, hasOthers }: FoundRules): Change[] {
   return rules.length > 0 && !hasOthers
     ? [delTableOf(TABLE)]

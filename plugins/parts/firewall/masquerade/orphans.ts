@@ -1,6 +1,5 @@
 /**
- * Masquerades that containers leave: rules of nftables, and the rules of
- * iptables that netlink shows.
+ * Orphaned masquerades: rules of nftables, and rules of iptables that netlink shows.
  *
  * @module
  */
@@ -68,7 +67,7 @@ async function findMasquerades(
   return orphans;
 }
 
-/** The masquerade rules of iptables-nft, which we read without a program. */
+/** The masquerade rules of iptables-nft, which are read without a program. */
 async function findIptablesMasquerades(
   search: OrphanSearch,
 ): Promise<Orphan[]> {

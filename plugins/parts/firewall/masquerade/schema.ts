@@ -9,7 +9,7 @@ import { once, type Schema } from "../../../../base/json/json.ts";
 import { ipSchema, optional, refusing } from "../../../../cni/config/types.ts";
 import type { Ip, IpFamily } from "../../../../net/ip.ts";
 
-/** Where the rules are kept. */
+/** The backend that contains the rules. */
 export type MasqueradeBackend = "nftables" | "iptables";
 
 const BACKENDS: readonly string[] = ["nftables", "iptables"];
@@ -43,7 +43,7 @@ export const masqueradeKeys: () => {
   ipMasqBackend: optional(z.string()),
 }));
 
-/** Extends a schema to reject unknown backends and outbound addresses without use. */
+/** Extends a schema to reject unknown backends and useless outbound addresses. */
 export function withMasquerade<C extends MasqueradeKeys>(
   config: Schema<C>,
 ): Schema<C> {
@@ -63,7 +63,7 @@ function findUnknownBackend(
     }`;
 }
 
-/** Finds an outbound address that no packet would have. */
+/** Finds an outbound address that no packet would use. */
 function findProblem(
   { ipMasq, ipMasqFamilies = [4, 6], outboundAddresses = [] }: MasqueradeKeys,
 ): string | undefined {

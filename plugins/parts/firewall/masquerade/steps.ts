@@ -43,10 +43,10 @@ export async function startMasquerade(
 }
 
 /**
- * Ends the masquerade of the addresses in prevResult, or of all if it is
+ * Ends the masquerade of the addresses in prevResult, or of all addresses if it is
  * missing.
  *
- * @param sockets Takes the socket, as in {@linkcode tearDownMasquerade}
+ * @param sockets Takes ownership of the socket, see {@linkcode tearDownMasquerade}
  * @throws {Error} If a rule cannot be removed
  */
 export async function endMasquerade(
@@ -67,7 +67,7 @@ export async function endMasquerade(
 /**
  * Checks that the addresses are masqueraded.
  *
- * @throws {CniError} 999 if one is not
+ * @throws {CniError} 999 if an address is not masqueraded
  */
 export async function checkMasqueraded(
   call: MasqueradingCall,
@@ -80,7 +80,7 @@ export async function checkMasqueraded(
 }
 
 /**
- * Masquerades the addresses again that are not masqueraded.
+ * Masquerades addresses again that are no longer masqueraded.
  *
  * @throws {Error} If a rule cannot be added
  */
