@@ -1271,12 +1271,9 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
   host.addNetwork("mixed", [{ type: "ptp", ipam }, { type: "other" }], more);
   host.addNetwork("gone", [{ type: "gone", ipam: { type: "nor-this" } }], more);
   host.addNetwork("new", [{ type: "ptp", ipam }, { type: "gone" }]);
-  host.addNetwork("full", [{
+  host.addNetwork("unwritable", [{
     type: "ptp",
-    ipam: {
-      ...ipam,
-      ranges: [[{ subnet: "10.2.0.0/32", gateway: "10.2.0.0" }]],
-    },
+    ipam: { ...ipam, dataDir: "/dev/null/leases" },
   }], more);
   await t.step("ours", async () => {
     assertEquals(await succeed(host, "status own"), "");
@@ -1299,7 +1296,7 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
   const rows: [network: string, text: RegExp][] = [
     ["gone", /failed to find plugin "gone" .*failed to find plugin "nor-this"/],
     ["new", /failed to find plugin "gone"/],
-    ["full", /no IP addresses available/],
+    ["unwritable", /Cannot write to the lease directory/],
   ];
   await eachRow(t, rows, async ([network, text]) => {
     const { code, stdout } = await host.cni("status", network, "--json");
