@@ -442,9 +442,9 @@ async function addSlowly(node: Monitored): Promise<void> {
   await node.call("DEL").output;
 }
 
-/** Calls that wait for a lock, more than run at the same time. */
+/** Calls of one attachment, which wait for the first, which waits for a lock. */
 function queueCalls(): Fault {
-  const names = ["eth1", "eth2", "eth3", "eth4"];
+  const ifName = "eth1";
   let lock: FileLock | undefined;
   let adding: Promise<unknown>[] = [];
   return {
@@ -453,12 +453,12 @@ function queueCalls(): Fault {
       await node.call("ADD").output;
       await node.call("DEL").output;
       lock = holdLock(node);
-      adding = names.map((ifName) => node.call("ADD", { ifName }).output);
+      adding = [1, 2, 3].map(() => node.call("ADD", { ifName }).output);
     },
     async fix(node): Promise<void> {
       lock?.[Symbol.dispose]();
       await Promise.all(adding);
-      for (const ifName of names) await node.call("DEL", { ifName }).output;
+      await node.call("DEL", { ifName }).output;
     },
   };
 }
