@@ -27,7 +27,7 @@ import { findDifference } from "./token_bucket.ts";
 /**
  * Checks that traffic that the link sends is limited.
  *
- * @throws {CniError} 999 if it is not, or differently
+ * @throws {CniError} 999 if it is not, or if the limit differs
  */
 export function checkSent({ host, end }: LimitedLink, limit: LinkLimit): void {
   checkLimit(new TrafficControl(host.socket), end, limit);

@@ -1,7 +1,7 @@
 /**
  * Both directions of a link: its outgoing and incoming traffic. The link is the
- * host's end of the container's veth pair, or else the container's interface
- * itself, for which the directions are the other way round.
+ * host's end of the container's veth pair, or otherwise the container's interface
+ * itself, for which the directions are reversed.
  *
  * @module
  */
@@ -23,7 +23,7 @@ export interface LimitedLink extends IfbContext {
   readonly end: Link;
 }
 
-/** The limits of both directions, in the kernel's terms. */
+/** The limits of both directions, as kernel values. */
 export interface Directions {
   /** Traffic that the link sends. */
   readonly sent: LinkLimit | undefined;
@@ -46,8 +46,8 @@ export function directionsOf(
 }
 
 /**
- * Warns of bursts smaller than a full-size packet: a single bucket drops such
- * packets.
+ * Logs a warning for bursts smaller than a full-size packet, because a single bucket
+ * drops such packets.
  */
 export function warnOfSmallBursts(
   log: Log,
@@ -82,7 +82,7 @@ export function limitSent(
 const DEFAULT_QUEUE_LENGTH = 1000;
 
 /**
- * Limits traffic that the link receives. The redirection comes last, when the IFB
+ * Limits traffic that the link receives. The redirection is added last, when the IFB
  * has its queue.
  *
  * @returns The IFB
@@ -108,8 +108,8 @@ export function limitReceived(
  * Ends the limits on the link, if it still exists.
  *
  * @param ifb The attachment's IFB, if it still exists
- * @param isOwn Reports whether an end without a redirection to the IFB is the
- *   attachment's
+ * @param isOwn Reports whether a link without a redirection to the IFB belongs to the
+ * attachment
  */
 export function endLimits(
   { host, end }: IfbContext,

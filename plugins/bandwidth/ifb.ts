@@ -24,7 +24,7 @@ export interface IfbIdentity {
    * network.
    */
   readonly sharedName: string;
-  /** The name if another attachment has the shared one. */
+  /** The name if a different attachment uses the shared name. */
   readonly ownName: string;
   /** Identifies the owner; the Go plugin's IFBs have no alias. */
   readonly alias: string;
@@ -48,7 +48,7 @@ export async function identifyIfb(
   };
 }
 
-/** Where an IFB is, and whose it is. */
+/** The location of an IFB, and its owner. */
 export interface IfbContext {
   /** The namespace of the link and of the IFB: the host's, unless `isInside`. */
   readonly host: Rtnl;
@@ -63,7 +63,7 @@ export interface IfbContext {
 }
 
 /**
- * Creates the attachment's IFB, up and without a queue. Replaces one left by an
+ * Creates the attachment's IFB, up and without a queue. Replaces the IFB of an
  * interrupted ADD.
  *
  * @throws {Error} If the kernel refuses
@@ -102,8 +102,8 @@ function unlessTaken(add: () => Link): Link | undefined {
 }
 
 /**
- * Reports whether a link is left from an interrupted ADD. An IFB without alias
- * may be another attachment's, created right now.
+ * Reports whether a link remains from an interrupted ADD. An IFB without an alias
+ * might belong to a different attachment that is just creating it.
  */
 function isOrphan({ host, identity, end }: IfbContext, link: Link): boolean {
   if (link.kind !== "ifb" || end === undefined) return false;
@@ -111,13 +111,13 @@ function isOrphan({ host, identity, end }: IfbContext, link: Link): boolean {
   return isRedirected(new TrafficControl(host.socket), end.index, link.index);
 }
 
-/** Finds the attachment's IFB, also the Go plugin's. */
+/** Finds the attachment's IFB, even if the Go plugin created it. */
 export function findIfb(place: IfbContext): Link | undefined {
   return listIfbs(place)[0];
 }
 
 /**
- * Deletes the attachment's IFB, also the Go plugin's.
+ * Deletes the attachment's IFB, even if the Go plugin created it.
  *
  * @throws {SyscallError} If the kernel refuses
  */
@@ -125,7 +125,7 @@ export function deleteIfb(place: IfbContext): void {
   for (const { index } of listIfbs(place)) place.host.link.ensureGone(index);
 }
 
-/** Lists the attachment's IFBs; a killed ADD may leave two. */
+/** Lists the attachment's IFBs; a killed ADD can leave two. */
 export function listIfbs(place: IfbContext): Link[] {
   const { ownName, sharedName } = place.identity;
   return [ownName, sharedName].flatMap((name) => {
@@ -136,8 +136,8 @@ export function listIfbs(place: IfbContext): Link[] {
 
 /**
  * Reports whether a link with one of the names is this attachment's IFB. The Go
- * plugin's IFBs have no alias: such an IFB belongs to another attachment of the
- * container if that one's veth pair is redirected to it.
+ * plugin's IFBs have no alias: such an IFB belongs to a different attachment of the
+ * container if the veth pair of that attachment is redirected to it.
  */
 function isOwn(
   { host, identity, end, hasSandbox }: IfbContext,
@@ -166,7 +166,7 @@ export function listStaleIfbs(
   valid: readonly AttachmentId[],
 ): Link[] {
   const isStale = staleLinkTest(network, valid);
-  // The next GC finds IFBs that this list misses.
+  // The next GC finds IFBs that this list omits.
   return host.link.listSome({ kind: "ifb" }).items
     .filter((link) => link.name.startsWith(PREFIX) && isStale(link));
 }

@@ -1,5 +1,5 @@
 /**
- * Limits a link's outgoing traffic: by a single token bucket, or by classes if
+ * Limits a link's outgoing traffic: with a single token bucket, or with classes if
  * only a part of the traffic is limited.
  *
  * ```
@@ -41,15 +41,15 @@ import {
 export interface LinkLimit {
   /** The rate and burst. */
   readonly bucket: Bucket;
-  /** Undefined if all traffic is limited. */
+  /** The limited traffic; undefined if all traffic is limited. */
   readonly scope: TrafficScope | undefined;
-  /** Which address of a packet is the remote one, seen from the container. */
+  /** Which address of a packet belongs to the remote end, from the container's view. */
   readonly remote: "source" | "destination";
 }
 
 /**
- * Handle of the root qdisc, also the Go plugin's, so each plugin finds the
- * other's.
+ * Handle of the root qdisc, which the Go plugin uses as well, so that each plugin
+ * finds the other plugin's limit.
  */
 const ROOT_HANDLE = handleOf(1);
 /** Classes of the Go plugin 1.5. */
@@ -57,15 +57,14 @@ const SHAPED = 48, UNSHAPED = 1;
 
 /** Unlimited traffic: an unreachable rate, and the size of its queue. */
 const UNSHAPED_BYTES_PER_SECOND = 100e9, UNSHAPED_QUEUE_BYTES = 16 << 20;
-/** A millisecond; without a buffer the kernel would pause after each packet. */
+/** A millisecond; without a buffer, the kernel would pause after each packet. */
 const UNSHAPED_BUFFER_TICKS = 15_625;
 /**
- * The kernel considers larger quantums too big, as classes would wait for each
- * other.
+ * The kernel warns about larger quantums, because classes would wait for each other.
  */
 const MAX_QUANTUM_BYTES = 200_000;
 
-/** One priority per protocol; the priorities are the Go plugin's. */
+/** A priority for each protocol, as in the Go plugin. */
 const FILTERS: Readonly<
   Record<IpFamily, Pick<NewFilter, "priority" | "protocol">>
 > = {
@@ -76,8 +75,7 @@ const FILTERS: Readonly<
 /**
  * Limits a link's outgoing traffic, and replaces an earlier limit.
  *
- * @throws {Error} If the link has another program's qdisc, or the kernel
- *   refuses
+ * @throws {Error} If the link has a different program's qdisc, or the kernel refuses
  */
 export function limitLink(
   traffic: TrafficControl,
@@ -96,7 +94,7 @@ export function limitLink(
   }
 }
 
-/** Adds the root qdisc, and replaces a limit left by an interrupted ADD. */
+/** Adds the root qdisc, and replaces a limit of an interrupted ADD. */
 function addRoot(traffic: TrafficControl, root: NewQdisc): void {
   try {
     traffic.qdisc.add(root);
@@ -108,8 +106,8 @@ function addRoot(traffic: TrafficControl, root: NewQdisc): void {
 }
 
 /**
- * Sets the burst in bytes if the kernel truncates its ticks. Ticks are the
- * default, since the Go plugin uses them and compares them in CHECK.
+ * Sets the burst in bytes if the kernel truncates its ticks. Ticks are the default,
+ * because the Go plugin uses them and compares them in CHECK.
  */
 function ensureWholeBurst(
   traffic: TrafficControl,
@@ -135,7 +133,7 @@ function placeOfRoot(
 /**
  * Ends the limit of a link.
  *
- * @returns Whether it had one
+ * @returns Whether the link had a limit
  */
 export function unlimitLink(traffic: TrafficControl, ifindex: number): boolean {
   const root = traffic.qdisc.find(ifindex, Parent.Root);
@@ -145,8 +143,8 @@ export function unlimitLink(traffic: TrafficControl, ifindex: number): boolean {
 }
 
 /**
- * Reports whether a root qdisc is a limit. Another program's htb may have the
- * same handle, but with other classes.
+ * Reports whether a root qdisc is a limit. A different program's htb can have the
+ * same handle, but has different classes.
  */
 function isOurs(
   traffic: TrafficControl,
@@ -194,7 +192,7 @@ export function classesOf(
 }
 
 /**
- * Lists the classes' queues. The kernel's default queue may hold not even one
+ * Lists the classes' queues. The kernel's default queue might hold less than a
  * packet, or seconds of traffic.
  */
 function leavesOf(

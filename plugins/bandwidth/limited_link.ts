@@ -1,6 +1,6 @@
 /**
- * The link that gets the limits: the host's end of the container's veth pair,
- * or the container's interface if it has no end on the host.
+ * The limited link: the host's end of the container's veth pair, or the container's
+ * interface if it has no end on the host.
  *
  * @module
  */
@@ -13,17 +13,17 @@ import { findHostEnd, leadsTo } from "../parts/link/host_end.ts";
 import type { LimitedLink } from "./directions.ts";
 import type { IfbContext } from "./ifb.ts";
 
-/** A link, and where it is. */
+/** A link and its location. */
 type PlacedLink = Pick<LimitedLink, "host" | "end" | "isInside">;
 
 /**
- * Kinds of interfaces without an end on the host, on which the container sends
- * and receives: those of macvlan, ipvlan, vlan and host-device, "" for devices.
+ * Kinds of interfaces without an end on the host, on which the container sends and
+ * receives: macvlan, ipvlan, vlan, and "" for physical devices.
  */
 const INSIDE: readonly string[] = ["", "macvlan", "ipvlan", "vlan"];
 
 /**
- * Returns the link to limit, created by any plugin. The result must list the
+ * Returns the link to limit, whichever plugin created it. The result must list the
  * host's end.
  *
  * Source: containernetworking/plugins plugins/meta/bandwidth/main.go
@@ -57,7 +57,7 @@ export function getLimitedLink(
 }
 
 /**
- * Finds the limited link, as far as it exists.
+ * Finds the limited link, if it exists.
  *
  * @param result The result, if the runtime has kept it
  */
@@ -80,8 +80,8 @@ export function findLimitedLink(
 }
 
 /**
- * Finds the host's end by its name in the result, whatever the container has made
- * of the name of its own.
+ * Finds the host's end by its name in the result, even if the container has renamed
+ * its own end.
  */
 export function findListedEnd(
   host: Rtnl,

@@ -8,29 +8,29 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { BandwidthConfig } from "./schema.ts";
 
-/** The limit of one direction. */
+/** The limit of a direction. */
 export interface Limit {
-  /** More than 0. */
+  /** The rate, more than 0. */
   readonly bitsPerSecond: number;
-  /** Amount that can pass in one burst after a pause; more than 0. */
+  /** Amount that can pass in a single burst after a pause; more than 0. */
   readonly burstBits: number;
 }
 
 /** The limited part of the traffic. */
 export interface TrafficScope {
-  /** Whether only these networks are limited, or all others. */
+  /** Whether only these networks are limited, or all other networks. */
   readonly isShaped: boolean;
-  /** Networks of the container's remote ends; at least one. */
+  /** Networks of the container's peers; at least one network. */
   readonly networks: readonly Cidr[];
 }
 
 /** Limits by direction; undefined for unlimited. */
 export interface Limits {
-  /** Towards the container. */
+  /** The limit towards the container. */
   readonly ingress: Limit | undefined;
-  /** Out of the container. */
+  /** The limit out of the container. */
   readonly egress: Limit | undefined;
-  /** Undefined if all traffic is limited. */
+  /** The limited traffic; undefined if all traffic is limited. */
   readonly scope: TrafficScope | undefined;
 }
 
@@ -42,8 +42,8 @@ export function isUnlimited({ ingress, egress }: Limits): boolean {
 type Block = Omit<BandwidthConfig, "runtimeConfig">;
 
 /**
- * Reads the limits. If the configuration has any limit, the runtime's are all
- * ignored.
+ * Reads the limits. If the configuration contains any limit, all of the runtime's
+ * limits are ignored.
  *
  * Source: containernetworking/plugins plugins/meta/bandwidth/main.go
  * `getBandwidth`, `validateRateAndBurst`, with its texts.
@@ -57,7 +57,7 @@ export function limitsOf(config: BandwidthConfig): Limits {
   return {
     ingress: limitOf(block.ingressRate, block.ingressBurst),
     egress: limitOf(block.egressRate, block.egressBurst),
-    // The rates may come from the runtime, and the subnets from the operator.
+    // The rates can come from the runtime, and the subnets from the operator.
     scope: scopeOf(block) ?? scopeOf(config),
   };
 }
@@ -73,8 +73,7 @@ function hasLimits(
 const TOO_LARGE_BURST = 0xffff_ffff;
 
 /**
- * The burst if none is given: a tenth of a second, and enough for two packets
- * of 9000 bytes.
+ * The default burst: a tenth of a second, and enough for two packets of 9000 bytes.
  */
 const DEFAULT_BURST_SECONDS = 0.1, LEAST_DEFAULT_BURST_BITS = 18_432 * 8;
 
@@ -93,7 +92,7 @@ function limitOf(bitsPerSecond = 0, givenBurst = 0): Limit | undefined {
 
 function defaultBurstOf(bitsPerSecond: number): number {
   const bits = Math.floor(bitsPerSecond * DEFAULT_BURST_SECONDS);
-  // Less than what a burst may be, whatever the rate.
+  // Less than the largest possible burst, whatever the rate.
   const most = (TOO_LARGE_BURST - 1) * 8;
   return Math.min(Math.max(bits, LEAST_DEFAULT_BURST_BITS), most);
 }

@@ -12,7 +12,7 @@ import { frameBytes } from "./token_bucket.ts";
 /** Source: limits.ts. */
 const MAX_BURST_BITS = 0xffff_ffff * 8;
 
-/** The least bucket that lets a packet of the usual MTU pass. */
+/** The smallest bucket that lets a packet with the usual MTU pass. */
 const PACKET_BITS = frameBytes(1500) * 8;
 
 /** See {@linkcode Lint}. */
@@ -56,7 +56,7 @@ function checkLimit(conf: JsonObject, direction: string): Problem[] {
   if (burst >= MAX_BURST_BITS) {
     return [errorAt([burstKey], "more than 4 GB; the unit is bits")];
   }
-  // With subnets, there is a queue that lets them pass.
+  // With subnets, a queue lets them pass.
   if (burst > 0 && burst < PACKET_BITS && !hasSubnets(conf)) {
     return [
       warningAt(

@@ -1,5 +1,5 @@
 /**
- * What tools know about bandwidth. Its calls never load this file.
+ * Metadata of bandwidth for tools. Its calls never load this file.
  *
  * @module
  */

@@ -12,12 +12,12 @@
  *                         └───────────────────────────────────┘
  * ```
  *
- * Ingress is towards the container. The container's outgoing traffic arrives on
- * the host's end of the veth, where the kernel has no queue for it: it is
- * redirected to an intermediate functional block (IFB), which has a queue.
+ * Ingress is towards the container. The container's outgoing traffic arrives on the
+ * host's end of the veth pair, where the kernel has no queue for it. It is redirected
+ * to an intermediate functional block (IFB), which has a queue.
  *
- * An interface without an end on the host, such as a macvlan, has both queues
- * inside the container, with the directions the other way round.
+ * An interface without an end on the host, such as a macvlan, has both queues inside
+ * the container, with reversed directions.
  *
  * DEL leaves nothing behind.
  *
@@ -90,7 +90,7 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     if (sent !== undefined) limitSent(link, sent, rollback);
     const ifb = received && limitReceived(link, received, rollback);
     rollback.commit();
-    // Runtimes take interfaces of the container for its networks.
+    // Runtimes treat interfaces in the container as its networks.
     return ifb === undefined || link.isInside
       ? prevResult
       : withInterface(prevResult, describeLink(ifb));
@@ -110,7 +110,7 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
       differences.throwAny();
     }),
 
-  // The steps of ADD replace what is left of a limit. None is undone.
+  // The steps of ADD replace the rest of a limit. No step is undone.
   repair: (call, scope) =>
     withLimits(call, (link, { sent, received }) => {
       if (link.isInside && !scope.sandbox) return;
@@ -133,7 +133,7 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
       const { linkDeletion } = call;
       const hostNetns = pathOf(place.host.netns);
       await deleteNow(ifbs, { linkDeletion, hostNetns });
-      // The container can put such an interface in the place of its veth pair's end.
+      // The container can replace its end of the veth pair with such an interface.
       const end = sandbox && findListedEnd(host, sandbox, result);
       const outside = { ...place, host, end, isInside: false };
       return await deleteNow(listIfbs(outside), call);
@@ -146,7 +146,7 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
     // Before the IFB: traffic redirected to a deleted IFB is lost.
     await deleteLater(ifbs, call, {
       run: end,
-      // The limits are the host's end's, and go with it.
+      // The limits belong to the host's end, and are deleted with it.
       unlessDeleted: place.end === undefined
         ? []
         : [{ index: place.end.index, netns: call.hostNetns }],
@@ -181,7 +181,7 @@ async function withLimits(
   await work(link, directionsOf(limits, link));
 }
 
-/** Adds an interface to a result, or replaces one with the same name. */
+/** Adds an interface to a result, or replaces an interface with the same name. */
 function withInterface(result: Result, added: Interface): Result {
   const others = result.interfaces.filter(({ name, sandbox }) =>
     sandbox || name !== added.name
@@ -200,7 +200,7 @@ function findReadableSandbox(call: Call): Rtnl | undefined {
 }
 
 /**
- * Ends the limits on the link, after the call if need be.
+ * Ends the limits on the link, after the call if necessary.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -220,8 +220,8 @@ function endLimitsOfEnd(
 }
 
 /**
- * Reports whether a link is this attachment's. A DEL also follows an ADD that
- * failed because another attachment had the interface's name. From 0.4.0 on, a
+ * Reports whether a link belongs to this attachment. A DEL also follows an ADD that
+ * failed because a different attachment had the interface's name. Since 0.4.0, a
  * prevResult shows that an ADD succeeded.
  */
 function isOwnEnd(
@@ -230,7 +230,7 @@ function isOwnEnd(
   call: Call,
 ): boolean {
   if (alias === aliasOf(attachmentOf(call))) return true;
-  // The path of a deleted container's namespace may lead to another one.
+  // The path of a deleted container's namespace can lead to a different namespace.
   if (isInside && isOfAnotherPod(host, call)) return false;
   const prevResult = readablePrevResult(call);
   if (prevResult === undefined) {

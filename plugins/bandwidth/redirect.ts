@@ -1,5 +1,5 @@
 /**
- * Redirects a link's incoming traffic to another link, which queues it: the
+ * Redirects a link's incoming traffic to another link, which queues it, because the
  * kernel has no queue for incoming traffic.
  *
  * @module
@@ -28,8 +28,8 @@ const INGRESS_HANDLE = handleOf(0xffff);
 /** Class of the Go plugin's filter; it does not exist. */
 const CLASS = handleOf(1, 1);
 /**
- * Priority of the filter: first in our own qdisc, like the Go plugin's; last in
- * another program's, so that its filters are not bypassed.
+ * Priority of the filter: first in our own qdisc, as in the Go plugin; last in a
+ * different program's qdisc, so that its filters are not bypassed.
  */
 const FIRST = 1, LAST = 0xffff;
 
@@ -117,8 +117,8 @@ function findPlace(
  * Ends the redirection to a link, and redirections to deleted links.
  *
  * @param to Undefined if the link does not exist
- * @returns Whether there was a redirection to the link itself, and how many
- *   filters are left
+ * @returns Whether there was a redirection to the link itself, and how many filters
+ * remain
  */
 export function endRedirect(
   traffic: TrafficControl,
@@ -151,7 +151,7 @@ export function deleteIngress(
   if (kind === "ingress") traffic.qdisc.del(ifindex, Parent.Ingress);
 }
 
-/** Reports whether all incoming traffic of a link is redirected to another. */
+/** Reports whether all incoming traffic of a link is redirected to another link. */
 export function isRedirected(
   traffic: TrafficControl,
   from: number,
@@ -163,7 +163,7 @@ export function isRedirected(
   );
 }
 
-/** The kernel's index of a deleted link. */
+/** The kernel reports this index for a deleted link. */
 const GONE = 0;
 
 /** Lists the filters of incoming traffic, for either kind of qdisc. */

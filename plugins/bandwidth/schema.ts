@@ -9,7 +9,7 @@ import { once, type SchemaOutput } from "../../base/json/json.ts";
 import { cidrSchema, netConf, optional } from "../../cni/config/types.ts";
 
 /**
- * Reads an integer like Go's uint64; the largest ones lose their last digits.
+ * Reads an integer like Go's uint64; the largest integers lose their last digits.
  */
 const uint64Schema = once(() =>
   z.number().check(z.refine(
@@ -24,11 +24,11 @@ const uint64Schema = once(() =>
 const blockShape = once(() => ({
   /** Towards the container, in bits per second. */
   ingressRate: optional(uint64Schema()),
-  /** In bits. */
+  /** The burst in bits. */
   ingressBurst: optional(uint64Schema()),
   /** Out of the container, in bits per second. */
   egressRate: optional(uint64Schema()),
-  /** In bits. */
+  /** The burst in bits. */
   egressBurst: optional(uint64Schema()),
   /** Only traffic with these subnets is limited. */
   shapedSubnets: optional(z.array(cidrSchema())),

@@ -1,5 +1,5 @@
 /**
- * Converts limits in bits to the numbers of the kernel's token buckets.
+ * Converts limits in bits to the values of the kernel's token buckets.
  *
  * @module
  */
@@ -23,21 +23,22 @@ const TICKS_PER_MICROSECOND = 1000 / NANOSECONDS_PER_TICK;
  */
 const MAX_SAFE_TICKS = Math.floor(MAX_U32 / NANOSECONDS_PER_TICK);
 
-/** Length of an Ethernet header, which counts in queues. */
+/** Length of an Ethernet header, which queues count. */
 const HEADER_BYTES = 14;
 /** Acceptable loss of a burst by rounding. */
 const MAX_LOSS = 0.01;
 
-/** A limit in the kernel's numbers. */
+/** A limit as kernel values. */
 export interface Bucket extends TokenBucket {
   /** The burst, whether given by `burstBytes` or `bufferTicks`. */
   readonly sizeBytes: number;
 }
 
 /**
- * Computes the bucket of a limit. Its numbers are the Go plugin's, including
- * rounding, so that each plugin's CHECK accepts the other's. Only numbers too
- * large for the Go plugin differ: they are as large as possible here.
+ * Computes the bucket of a limit. Its values equal the Go plugin's, including
+ * rounding, so that each plugin's CHECK accepts the other plugin's limits. Only
+ * values that are too large for the Go plugin differ: here, they are as large as
+ * possible.
  *
  * `burstBytes` is set if ticks cannot express the burst.
  *
@@ -60,7 +61,8 @@ export function bucketOf(
 }
 
 /**
- * Converts bits to whole bytes, at least one: the kernel has no smaller bucket.
+ * Converts bits to whole bytes, at least one byte, because the kernel has no smaller
+ * bucket.
  */
 function bitsToBytes(bits: number): number {
   return Math.max(1, Math.floor(bits / 8));
@@ -84,7 +86,7 @@ function isPreciseEnough(
     reportedBytes >= Math.min(sizeBytes, frameBytes(mtu));
 }
 
-/** Reports whether the kernel may truncate the bucket. */
+/** Reports whether the kernel might truncate the bucket. */
 export function mayBeCutOff({ bufferTicks, burstBytes }: Bucket): boolean {
   return burstBytes === undefined && bufferTicks > MAX_SAFE_TICKS;
 }
@@ -108,7 +110,7 @@ export function frameBytes(mtu: number): number {
 }
 
 /**
- * Compares the kernel's bucket with the wanted one.
+ * Compares the kernel's bucket with the expected bucket.
  *
  * @returns The difference, in the Go plugin's words; undefined if they match
  */
@@ -134,9 +136,9 @@ const ROUNDING_TICKS = TICKS_PER_MICROSECOND + 1;
 const INVERSE_ERROR = 2 ** -30;
 
 /**
- * Reports whether a buffer matches a bucket. The kernel returns the lower 32
- * bits of ticks, or its maximum if there were too many ticks, as the Go plugin
- * still sends them.
+ * Reports whether a buffer matches a bucket. The kernel returns the lower 32 bits of
+ * ticks, or its maximum if there were too many ticks, which the Go plugin still
+ * sends.
  */
 export function isSameBuffer(
   { sizeBytes, bytesPerSecond }: Bucket,

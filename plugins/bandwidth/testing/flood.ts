@@ -1,12 +1,12 @@
 // deno-lint-ignore-file no-console -- its output is what it is for
 /**
- * A program that sends by TCP as fast as it can, or measures how fast that
- * arrives: `flood.ts listen|connect send|receive WARM_MS WINDOW_MS PEER...`.
+ * A program that sends over TCP as fast as possible, or measures the rate at which
+ * data arrives: `flood.ts listen|connect send|receive WARM_MS WINDOW_MS PEER...`.
  *
- * It listens on port 5001 and takes as many connections as there are peers, or
- * it connects to each of them. One that receives prints a line for each
- * connection, `PEER BITS_PER_SECOND`: what has arrived in the window that begins
- * a while after the first byte.
+ * It listens on port 5001 and accepts as many connections as there are peers, or it
+ * connects to each peer. A receiving program prints a line for each connection, `PEER
+ * BITS_PER_SECOND`: the rate in the window that begins some time after the first
+ * byte.
  *
  * It imports nothing, so that it starts fast.
  *
@@ -22,7 +22,7 @@ async function connect(hostname: string): Promise<Deno.TcpConn> {
     try {
       return await Deno.connect({ hostname, port: PORT });
     } catch (error) {
-      // The server does not listen yet.
+      // The server is not listening yet.
       if (performance.now() > end) throw error;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
@@ -38,13 +38,16 @@ async function send(connection: Deno.TcpConn): Promise<void> {
   }
 }
 
-/** Bytes so far, and when it was so many. */
+/** The bytes so far, and the time of the measurement. */
 interface Mark {
   readonly bytes: number;
   readonly atMs: number;
 }
 
-/** Measures from the first read after the warm-up to the first after the window. */
+/**
+ * Measures from the first read after the warm-up until the first read after the
+ * window.
+ */
 async function receive(
   connection: Deno.TcpConn,
   warmMs: number,
@@ -66,7 +69,7 @@ async function receive(
   }
 }
 
-/** Opens a connection for each peer, one after the other. */
+/** Opens a connection for each peer, one at a time. */
 async function* open(
   how: string | undefined,
   peers: readonly string[],

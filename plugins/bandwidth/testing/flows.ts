@@ -1,6 +1,5 @@
 /**
- * Flows of TCP between a temporary host and its containers, and how fast they
- * are.
+ * TCP flows between a temporary host and its containers, and their rates.
  *
  * @module
  */
@@ -12,29 +11,29 @@ import { type Spawned, spawnIn } from "../../../tests/_harness/spawn_in.ts";
 
 const FLOOD = new URL("flood.ts", import.meta.url);
 
-/** One end of a flow. */
+/** The container's end of a flow. */
 export interface Container {
   readonly sandbox: NetNs;
   /** Its IPv4 address. */
   readonly address: string;
 }
 
-/** Which way a flow goes, as limits are called: ingress is towards the container. */
+/** The direction of a flow, in the limits' terms: ingress is towards the container. */
 export type Direction = "ingress" | "egress";
 
-/** How a flow is measured. */
+/** Parameters of a measurement. */
 export interface Measurement {
   /** Address of the host to which the containers connect. */
   readonly to: string;
-  /** How long to wait from the first byte on. */
+  /** How long to wait after the first byte. */
   readonly warmMs: number;
-  /** How long to measure then. */
+  /** How long to measure afterwards. */
   readonly windowMs: number;
 }
 
 /**
- * Sends as fast as can be between the host and all containers at once, by
- * connections that the containers make.
+ * Sends as fast as possible between the host and all containers at the same time,
+ * over connections that the containers open.
  *
  * @returns Bits per second, by container
  */
@@ -58,7 +57,7 @@ export async function measureFlows(
     ? [atContainers, [atHost]]
     : [[atHost], atContainers];
   const outputs = await outputsOf(receivers);
-  // A limit may keep them from hearing that the other end has closed.
+  // A limit can delay the notification that the other end has closed.
   for (const sender of senders) sender.kill();
   await outputsOf(senders);
   return containers.map(({ address }, at) => {
@@ -72,9 +71,9 @@ export async function measureFlows(
 }
 
 /**
- * Measures flows again, three times at most, if one is not as fast as its
- * limit. A busy machine slows a flow down, or lets a receiver find what came
- * before. Only a wrong limit is missed each time.
+ * Repeats the measurement, at most three times, if a flow does not reach its limit. A
+ * busy machine slows a flow down, or makes a receiver read data that arrived before.
+ * Only a wrong limit fails each time.
  *
  * @param limits In bits per second, by container
  * @param tolerance As a share of a limit

@@ -1,6 +1,6 @@
 /**
- * A veth pair between a temporary host and its sandbox, as any plugin would
- * have left it, for bandwidth to limit; and what `tc` says of it.
+ * A veth pair between a temporary host and its sandbox, like any plugin creates it,
+ * for bandwidth to limit; and the output of `tc` about it.
  *
  * @module
  */
@@ -21,7 +21,7 @@ export {
   assertSuccess,
 } from "../../../tests/_harness/call_outcome.ts";
 
-/** How a plugin is run: ours, or another program. */
+/** Runs a plugin: ours, or a different program. */
 export type RunPlugin = (
   hosts: TestHosts,
   command: string,
@@ -33,7 +33,7 @@ export type RunPlugin = (
 const runOurs: RunPlugin = (hosts, command, config, options) =>
   hosts.run("bandwidth", command, config, options);
 
-/** Limits as configurations have them. */
+/** Limits in the form of configurations. */
 export const LIMITS = {
   ingressRate: 8,
   ingressBurst: 8,
@@ -41,7 +41,7 @@ export const LIMITS = {
   egressBurst: 8,
 };
 
-/** Limits that let packets of full size pass. */
+/** Limits that let full-size packets pass. */
 export const WIDE = {
   ingressRate: 100e6,
   ingressBurst: 10e6,
@@ -98,7 +98,7 @@ export class LimitedPair {
       peer: { netns: hosts.sandbox, name: this.ifName },
     });
     sandbox.link.set(linkIndex, { isUp: true });
-    // Asking makes the kernel take note that both ends carry.
+    // The request makes the kernel notice that both ends have a carrier.
     sandbox.link.get(linkIndex);
     host.link.get(this.hostEnd);
   }
@@ -151,13 +151,13 @@ export class LimitedPair {
     return json;
   }
 
-  /** Takes stock of the host's limits and links. */
+  /** Lists the host's limits and links. */
   limits(): HostLimits {
     return hostLimits(this.hosts.host);
   }
 }
 
-/** Traffic control of a host, without what the kernel adds to each link. */
+/** Traffic control of a host, without the objects that the kernel adds to each link. */
 export interface HostLimits {
   readonly links: string[];
   readonly qdiscs: string[];
@@ -165,7 +165,7 @@ export interface HostLimits {
 }
 
 /**
- * Takes stock of a host's links, qdiscs and filters.
+ * Lists a host's links, qdiscs and filters.
  *
  * @param links The names of its links, if they are known
  */
@@ -189,7 +189,9 @@ export function hostLimits(
   };
 }
 
-/** Lists what `tc -j` shows, as `tcJson(host, "qdisc", "show", "dev", "veth0")`. */
+/**
+ * Lists the output of `tc -j`, as in `tcJson(host, "qdisc", "show", "dev", "veth0")`.
+ */
 // deno-lint-ignore no-explicit-any -- tests look into it as they please
 export function tcJson(netns: NetNs, ...args: string[]): any[] {
   const text = runIn(netns, "tc", "-j", ...args);
