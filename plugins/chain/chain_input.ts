@@ -30,22 +30,22 @@ import type { ChainConfig } from "./schema.ts";
 /** The input of a chain's plugins, as a runtime would provide it. */
 export interface ChainInput {
   readonly tools: PluginTools;
-  /** The plugins, as a network of their own. */
+  /** The plugins, as a separate network. */
   readonly network: PluginList;
   /** The attachment; empty for GC and STATUS. */
   readonly conf: RuntimeConf;
   /** The runtime's prevResult, unchanged, and the time limit. */
   readonly options: AttachedOptions;
-  /** The attachment, as its record describes it. */
+  /** The attachment, for its record. */
   readonly recorded: Recorded;
 }
 
 /**
  * Reads the plugins' configurations and their input.
  *
- * @param directory Where the attachment is recorded; the default if undefined
- * @throws {CniError} 7 if the chain has no plugins, or one's configuration is
- *   invalid; a runtime would have reported the same
+ * @param directory The directory of the records; the default if undefined
+ * @throws {CniError} 7 if the chain has no plugins, or a plugin's configuration is
+ * invalid; a runtime would have reported the same error
  */
 export function readInput(
   call: Call<ChainConfig>,
@@ -71,7 +71,9 @@ export function readInput(
   };
 }
 
-/** Returns why no ADD can have run a chain; undefined if one may have. */
+/**
+ * Returns the reason why no ADD can have run a chain; undefined if an ADD might have.
+ */
 export function findProblem(config: ChainConfig): string | undefined {
   try {
     readPlugins(config);
@@ -105,8 +107,8 @@ function asJson(config: ChainConfig): HandedOn {
 }
 
 /**
- * Adds the runtime's `args` for the chain to a plugin's, as a runtime does for
- * each plugin of a list.
+ * Adds the runtime's `args` for the chain to a plugin's `args`, like a runtime does
+ * for each plugin in a list.
  *
  * Source: multus-cni pkg/types/conf.go `addCNIArgsInConfList`.
  */

@@ -1,5 +1,5 @@
 /**
- * What tools know about chain. Its calls never load this file.
+ * Metadata of chain for tools. Its calls never load this file.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Mistakes in a chain's configuration that do not stop it from working: keys at
- * a level where no runtime or plugin reads them.
+ * Mistakes in a chain's configuration that do not stop it from working: keys at a
+ * level where no runtime or plugin reads them.
  *
  * @module
  */
@@ -14,10 +14,10 @@ import {
 import type { Call } from "../../cni/plugin.ts";
 import type { ChainConfig } from "./schema.ts";
 
-/** Keys of plugins that chain itself does not have. */
+/** Keys of plugins that chain itself does not support. */
 const PLUGIN_KEYS = ["ipam", "dns", "ipMasq"] as const;
 
-/** Lists mistakes, one sentence each. */
+/** Lists mistakes, a sentence each. */
 export function listMistakes(
   config: ChainConfig,
   plugins: readonly PluginConf[],
@@ -38,7 +38,7 @@ export function listMistakes(
 }
 
 /**
- * Refuses mistakes: STATUS reports them before a container suffers.
+ * Refuses mistakes. STATUS reports them before they affect a container.
  *
  * @throws {CniError} 7 if there are any
  */

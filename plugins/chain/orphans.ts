@@ -1,6 +1,6 @@
 /**
- * Orphans of chain: records of attachments whose ADD or DEL failed, or was killed.
- * They are removed by DEL of the chain, with the input of then.
+ * Orphans of chain: records of attachments whose ADD or DEL failed or was killed.
+ * They are removed with DEL of the chain, with the recorded input.
  *
  * @module
  */
@@ -30,7 +30,7 @@ export const orphans: PluginOrphans = {
 /**
  * Finds records of deleted containers.
  *
- * @param directory Where the records are; /run/cni/chain by default
+ * @param directory The directory of the records; /run/cni/chain by default
  */
 export function findOrphans(
   search: OrphanSearch,
@@ -55,7 +55,7 @@ function orphanOf(
     addresses,
     since,
   });
-  // An ADD still works on a locked one.
+  // An ADD is still using a locked record.
   if (reason === undefined || readIfLocked(path) !== "") return [];
   return [{
     kind: "attachment",
@@ -73,7 +73,7 @@ function orphanOf(
         createChain,
         directory,
       );
-      // Somebody else has removed what is gone.
+      // The record has already been removed.
       if (kept === undefined || kept === "gone") return;
       throw new CniError(
         ErrorCode.TryAgainLater,

@@ -1,6 +1,6 @@
 /**
- * chain: runs several plugins in one process; a runtime runs each plugin of a
- * list in a process of its own.
+ * chain: runs several plugins in a single process, whereas a runtime runs each plugin
+ * of a list in a separate process.
  *
  * ```
  * runtime ──▶ chain ─┬─▶ ptp ─┬─▶ host-local
@@ -8,10 +8,10 @@
  *             exec   └─▶ sbr
  * ```
  *
- * Plugins that are this very executable run in this process, others as separate
- * processes, which go on if this one is killed: DEL waits for them. The chain
- * itself creates nothing, and has a record of an attachment only while ADD runs and
- * after a failure.
+ * Plugins of this executable run in this process, other plugins as separate
+ * processes, which continue if this process is killed: DEL waits for them. The chain
+ * itself creates no network objects, and an attachment has a record only while ADD
+ * runs and after a failure.
  *
  * @module
  */
@@ -31,10 +31,11 @@ import type { ChainInput } from "./chain_input.ts";
 import type { FindToDelete } from "./running_add.ts";
 
 /**
- * Makes the plugin.
+ * Creates the plugin.
  *
- * @param directory Where it records attachments; /run/cni/chain by default
- * @param findToDelete Finds what DEL removes; by default, waits for a running ADD
+ * @param directory The directory of the records; /run/cni/chain by default
+ * @param findToDelete Finds the plugins that DEL runs; by default, waits for a
+ * running ADD
  */
 export function createChain(
   directory?: string,
@@ -93,8 +94,8 @@ export function createChain(
           return added;
         } catch (error) {
           // The first plugin has undone its own part, unless the signal has ended its
-          // process. A second ADD fails so, too, and must leave what the first one has
-          // made alone.
+          // process. A second ADD fails in the same way, and must not undo the first
+          // ADD.
           const wasCut = signal?.aborted && isFirstToUndo;
           if (steps.isOpen(0) && !wasCut) {
             running.finish();
@@ -119,7 +120,7 @@ export function createChain(
         using left = await find(input.recorded);
         if (left === undefined) return;
         await removeLeft(input, left.steps, call.signal);
-        // Otherwise the addresses are still to be released.
+        // Otherwise, the addresses still need to be released.
         if (!call.context.keepsAddresses) left.remove();
       }),
 
@@ -154,19 +155,19 @@ export function createChain(
 /** The plugin. */
 export const chain: Plugin<ChainConfig> = createChain();
 
-/** Runs a command with what a call has. */
+/** Runs a command with the input of a call. */
 type Operate = <T>(
   call: Call<ChainConfig>,
   operation: (input: ChainInput) => Promise<T>,
 ) => Promise<T>;
 
-/** Does the same for DEL and GC, if an ADD can have run the chain. */
+/** Runs DEL or GC, if an ADD can have run the chain. */
 type Undo = (
   call: Call<ChainConfig>,
   operation: (input: ChainInput) => Promise<void>,
 ) => Promise<void>;
 
-/** Reads the chain and runs a command with it; loads the modules only then. */
+/** Reads the chain and runs a command with it; only then loads the modules. */
 async function readAndRun<T>(
   call: Call<ChainConfig>,
   directory: string | undefined,

@@ -1,12 +1,13 @@
 /**
- * The record of an attachment of a chain: which of its plugins have something to
- * undo, and the input with which DEL undoes it.
+ * The record of a chain's attachment: its plugins that must be undone, and the input
+ * with which DEL undoes them.
  *
- * A file `/run/cni/chain/NAME` is there while ADD runs, after an ADD that failed or
- * was killed, and after a DEL that failed. An attachment whose ADD succeeded needs
- * none: all its plugins have something to undo. Each line is written with one call
- * before the plugin runs, so that a kill at any moment leaves a record that is at
- * most too long. After a reboot there are neither records nor attachments.
+ * A file `/run/cni/chain/NAME` exists while ADD runs, after an ADD that failed or was
+ * killed, and after a DEL that failed. An attachment whose ADD succeeded needs no
+ * file, because all its plugins must be undone. Each line is written with a single
+ * call before the plugin runs, so that a kill at any moment leaves a record with at
+ * most a superfluous plugin. After a reboot, there are neither records nor
+ * attachments.
  *
  * @module
  */
@@ -41,7 +42,7 @@ export interface Recorded
   readonly directory?: string | undefined;
 }
 
-/** The input of a call, as its record has it. */
+/** The input of a call in its record. */
 export interface RecordedInput {
   readonly network: string;
   /** The CNI_* variables that DEL needs. */
@@ -51,8 +52,8 @@ export interface RecordedInput {
 }
 
 /**
- * Returns the path of an attachment's record. Several chains of one network have
- * different plugins, also if one of them contains the other.
+ * Returns the path of an attachment's record. Several chains of a network have
+ * different plugins, even if one chain contains the other.
  */
 export function recordPathOf(recorded: Recorded): string {
   const { containerId, ifName, network } = attachmentOf(recorded);
@@ -61,7 +62,7 @@ export function recordPathOf(recorded: Recorded): string {
   return join(directory, stableName("", network, containerId, ifName, types));
 }
 
-/** Lists the types of plugins, and of those in a chain among them. */
+/** Lists the types of plugins, including the types of plugins in nested chains. */
 function listTypes(documents: readonly unknown[]): unknown[] {
   return documents.filter(isObject).map((document) => {
     const type = findValue(document, "type");
@@ -78,9 +79,9 @@ const O_APPEND = 0o2000, O_CLOEXEC = 0o2000000;
 export class RecordFile implements Disposable {
   readonly #recorded: Recorded;
   readonly #fd: Fd;
-  /** Whether the file has the input. */
+  /** Whether the file contains the input. */
   #isBegun = false;
-  /** Whether the file has lines that must go first. */
+  /** Whether the file contains lines that must be removed first. */
   #isDamaged = false;
   #isLost = false;
   readonly path: string;
@@ -92,9 +93,9 @@ export class RecordFile implements Disposable {
   }
 
   /**
-   * Creates a record, which is empty.
+   * Creates an empty record.
    *
-   * @returns Undefined if there is one
+   * @returns Undefined if the record exists
    * @throws {Error} If it cannot be created
    */
   static create(recorded: Recorded): RecordFile | undefined {
@@ -111,7 +112,7 @@ export class RecordFile implements Disposable {
       if (isErrno(error, "EEXIST")) return undefined;
       if (!isErrno(error, "ENOENT")) throw error;
     }
-    // The first one since the machine was started.
+    // The first record since the machine booted.
     const { directory = DIRECTORY } = recorded;
     Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
     return open();
@@ -128,7 +129,7 @@ export class RecordFile implements Disposable {
     return new RecordFile(recorded, path, new Fd(fd));
   }
 
-  /** The descriptor, which this disposes of. */
+  /** The descriptor, which this owns. */
   get fd(): number {
     return this.#fd.number;
   }
@@ -148,8 +149,8 @@ export class RecordFile implements Disposable {
   }
 
   /**
-   * Reads the last state; undefined if the record is empty or damaged: then the next
-   * state that is written replaces it.
+   * Reads the last state; undefined if the record is empty or damaged. The next
+   * written state then replaces it.
    */
   read(): StepsState | undefined {
     const state = readRecord(this.#openPath)?.state;
@@ -158,7 +159,7 @@ export class RecordFile implements Disposable {
     return state;
   }
 
-  /** Writes a state, until one cannot be written; see {@linkcode appendState}. */
+  /** Writes a state, unless an earlier write failed; see {@linkcode appendState}. */
   write(state: StepsState): void {
     if (this.#isLost) return;
     const input = this.#isBegun ? [] : [this.#describeInput()];
@@ -199,14 +200,14 @@ export class RecordFile implements Disposable {
     };
   }
 
-  /** Removes the file, unless its name belongs to another one by now. */
+  /** Removes the file, unless its name now belongs to a different file. */
   remove(): void {
     if (this.isInPlace) this.removeNow();
   }
 
   /**
-   * Removes the file of this name, without the two system calls that find out whose
-   * it is. The worst outcome is a DEL that runs too many plugins.
+   * Removes the file with this name, without the two system calls that compare the
+   * files. At worst, DEL runs too many plugins.
    */
   removeNow(): void {
     removeQuietly(this.path);
@@ -218,7 +219,7 @@ export class RecordFile implements Disposable {
   }
 }
 
-/** What a record has. */
+/** The content of a record. */
 export interface ReadRecord {
   readonly input: RecordedInput;
   readonly state: StepsState;

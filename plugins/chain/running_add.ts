@@ -1,12 +1,12 @@
 /**
- * What an ADD or a DEL of a chain finds of earlier ones, and leaves for later ones.
+ * The records of earlier and later ADDs and DELs of a chain.
  *
- * An ADD holds a lock on the attachment's record while it runs. GC leaves a locked
- * attachment alone, and DEL waits for the lock.
+ * An ADD holds a lock on the attachment's record while it runs. GC skips a locked
+ * attachment, and DEL waits for the lock.
  *
- * If a runtime's time limit expires, it kills the chain, but not plugins in
- * processes of their own. Such a plugin goes on, and would leave what it creates
- * after DEL. So it holds the lock, too.
+ * If a runtime's time limit expires, it kills the chain, but not plugins in separate
+ * processes. Such a plugin continues, and its objects would remain after DEL.
+ * Therefore it holds the lock as well.
  *
  * @module
  */
@@ -29,11 +29,11 @@ import {
 
 /** Time limit of a wait, and pause between two attempts, in ms. */
 const LOCK_TIMEOUT_MS = 20_000, PAUSE_MS = 20;
-/** How long another process may look at a record, in ms. */
+/** How long a different process can inspect a record, in ms. */
 const LOOK_MS = 200;
 /** Maximum number of attempts if the record is replaced each time. */
 const ATTEMPTS = 100;
-/** An empty record that is younger may be one that is about to be written, in ms. */
+/** A younger empty record might be about to be written, in ms. */
 const YOUNG_MS = 60_000;
 
 /** An ADD in progress, until disposal. */
@@ -42,7 +42,7 @@ export class RunningAdd implements Disposable {
   readonly #file: RecordFile | undefined;
   #isLocked = false;
   #isDone = false;
-  /** The plugins that have something to undo. */
+  /** The plugins that must be undone. */
   readonly steps: Steps;
 
   private constructor(recorded: Recorded, file: RecordFile | undefined) {
@@ -54,23 +54,23 @@ export class RunningAdd implements Disposable {
     });
   }
 
-  /** Locks the record, unless a DEL has it. */
+  /** Locks the record, unless a DEL holds it. */
   #tryLock(): boolean {
     const file = this.#file;
     return this.#isLocked ||= file !== undefined && libc.tryLock(file.fd);
   }
 
   /**
-   * Begins the record. If that is impossible, ADD goes on without.
+   * Creates the record. If that is impossible, ADD continues without a record.
    *
-   * @returns Undefined if an earlier ADD or DEL has left a record
+   * @returns Undefined if there is a record of an earlier ADD or DEL
    */
   static begin(recorded: Recorded): RunningAdd | undefined {
     const file = tryCreate(recorded);
     return file === "exists" ? undefined : new RunningAdd(recorded, file);
   }
 
-  /** Begins an ADD whose record belongs to another, or cannot be opened. */
+  /** Starts an ADD whose record belongs to a different call, or cannot be opened. */
   static withoutRecord(recorded: Recorded): RunningAdd {
     const path = recordPathOf(recorded);
     recorded.log.warn("Continuing without a record", { path });
@@ -78,8 +78,8 @@ export class RunningAdd implements Disposable {
   }
 
   /**
-   * Locks the record before the first plugin begins, and waits for a moment: a
-   * search for orphans, too, locks records while it looks at them.
+   * Locks the record before the first plugin starts. Waits for a moment, because a
+   * search for orphans also locks records while it inspects them.
    */
   async begun(): Promise<void> {
     if (this.#file === undefined) return;
@@ -89,8 +89,8 @@ export class RunningAdd implements Disposable {
   /**
    * Waits for the record's lock. If that is impossible, processes start without it.
    *
-   * @param outer Locks the record of the chain that contains this one
-   * @returns What starts processes that hold the locks, too
+   * @param outer Locks the record of the chain that contains this chain
+   * @returns A function that starts processes that also hold the locks
    */
   async lock(
     outer?: () => Promise<Starter | void> | undefined,
@@ -104,7 +104,7 @@ export class RunningAdd implements Disposable {
       share(file.fd, () => startOuter ? startOuter(start) : start());
   }
 
-  /** Removes the record at disposal: DEL is to run all plugins. */
+  /** Removes the record at disposal, because DEL must run all plugins. */
   finish(): void {
     this.#isDone = true;
   }
@@ -118,7 +118,7 @@ export class RunningAdd implements Disposable {
   }
 }
 
-/** @returns Undefined if it cannot be created */
+/** @returns Undefined if the record cannot be created */
 function tryCreate(recorded: Recorded): RecordFile | "exists" | undefined {
   try {
     return RecordFile.create(recorded) ?? "exists";
@@ -139,8 +139,8 @@ function tryCreate(recorded: Recorded): RecordFile | "exists" | undefined {
  *
  * Source: flock(2), on descriptors of the same open file description.
  *
- * @param start Starts it before it returns: at any other time, children of other
- *   calls in this process would get the lock
+ * @param start Must start the child before it returns. Otherwise, children of other
+ * calls in this process would get the lock
  */
 function share<T>(fd: number, start: () => T): T {
   libc.setCloseOnExec(fd, false);
@@ -151,14 +151,14 @@ function share<T>(fd: number, start: () => T): T {
   }
 }
 
-/** What an earlier ADD or DEL has left, locked until disposal. */
+/** The record of an earlier ADD or DEL, locked until disposal. */
 export class Left implements Disposable {
   readonly #recorded: Recorded;
   #file: RecordFile | undefined;
-  /** The plugins that have something to undo. */
+  /** The plugins that must be undone. */
   readonly steps: Steps;
 
-  /** @param file The record; undefined if there is none */
+  /** @param file The record; undefined without a record */
   constructor(recorded: Recorded, file: RecordFile | undefined) {
     this.#recorded = recorded;
     this.#file = file;
@@ -172,14 +172,14 @@ export class Left implements Disposable {
   #write(state: StepsState): void {
     if (this.#file === undefined) {
       const file = tryCreate(this.#recorded);
-      // Another DEL of the attachment runs, and has found the same.
+      // A different DEL of the attachment is running, and has found the same state.
       if (file === "exists") return;
       this.#file = file;
     }
     this.#file?.write(state);
   }
 
-  /** Removes the record: nothing is left. */
+  /** Removes the record, because nothing remains. */
   remove(): void {
     this.#file?.remove();
   }
@@ -190,31 +190,31 @@ export class Left implements Disposable {
   }
 }
 
-/** Finds what DEL is to remove; undefined if it is to leave the attachment alone. */
+/** Finds the plugins that DEL must run; undefined if it must skip the attachment. */
 export type FindToDelete = (recorded: Recorded) => Promise<Left | undefined>;
 
 /**
- * Finds what DEL is to remove: what the record has, or without one what all plugins
- * have made.
+ * Finds the plugins that DEL must run: the recorded plugins, or all plugins without a
+ * record.
  *
- * @throws {CniError} 11, as {@linkcode findLeft}
+ * @throws {CniError} 11, see {@linkcode findLeft}
  */
 export async function findToDelete(recorded: Recorded): Promise<Left> {
   return await findLeft(recorded, "delete") ?? new Left(recorded, undefined);
 }
 
 /**
- * Why an attachment is left alone: another call works on it, or has written its
+ * The reason for skipping an attachment: a different call uses it, has changed its
+ * record, or has removed the record.
  * record again, or has removed the record.
  */
 export type Kept = "in use" | "changed" | "gone";
 
 /**
- * Finds what a record has, without waiting. The log reports an attachment that is
- * in use.
+ * Reads a record without waiting. An attachment that is in use is logged.
  *
  * @param since When the record was last changed
- * @throws {SyscallError} If it cannot be opened
+ * @throws {SyscallError} If the record cannot be opened
  */
 export function findUnused(recorded: Recorded, since: Date): Left | Kept {
   using stack = new DisposableStack();
@@ -246,14 +246,14 @@ function openUnused(recorded: Recorded): RecordFile | "in use" | "gone" {
 }
 
 /**
- * Finds what earlier ADDs and DELs of the attachment have left, and waits for
- * processes of a killed ADD. After the time limit, DEL goes on and deletes as much
+ * Reads the record of earlier ADDs and DELs of the attachment, and waits for
+ * processes of a killed ADD. After the time limit, DEL continues and deletes as much
  * as possible.
  *
- * @param action What cannot be done if they still run
+ * @param action The action that is impossible while they run
  * @returns Undefined without a record
  * @throws {CniError} 11 if the call's own time limit expires first, or at the time
- *   limit if it is ADD
+ * limit in ADD
  */
 export async function findLeft(
   recorded: Recorded,
@@ -305,7 +305,7 @@ function tryOpen(recorded: Recorded): RecordFile | undefined {
     using stack = new DisposableStack();
     const file = stack.use(RecordFile.open(recorded));
     if (!libc.tryLock(file.fd)) return undefined;
-    // The previous holder may have removed the file meanwhile.
+    // The previous holder might have removed the file in the meantime.
     if (!file.isInPlace) continue;
     stack.move();
     return file;
@@ -317,8 +317,8 @@ function tryOpen(recorded: Recorded): RecordFile | undefined {
 }
 
 /**
- * Removes empty files: of processes that were killed before they wrote, and after
- * the container's last DEL.
+ * Removes empty files of processes that were killed before they wrote, and files that
+ * were created after the container's last DEL.
  */
 export function sweepEmpty(directory: string = DIRECTORY): void {
   const isOld = ({ mtime }: Deno.FileInfo): boolean =>

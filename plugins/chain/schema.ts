@@ -9,14 +9,14 @@ import { once, type SchemaOutput } from "../../base/json/json.ts";
 import { netConf, optional } from "../../cni/config/types.ts";
 
 /**
- * Builds the schema of the network configuration. It covers only the keys that
- * chain passes on: each kind of schema takes time to build.
+ * Builds the schema of the network configuration. It contains only the keys that
+ * chain reads, because each kind of schema takes time to build.
  */
 export const chainSchema = once(() => {
   const object = optional(z.looseObject({}));
   const anything = z.unknown();
   return netConf({
-    /** Unchanged, as the plugins get it; `call.cniVersion` is never "". */
+    /** Unchanged, for the plugins; `call.cniVersion` is never "". */
     cniVersion: optional(z.string()),
     /** The plugins' configurations, in the order of ADD. */
     plugins: z._default(z.array(anything), []),

@@ -1,5 +1,5 @@
 /**
- * Records of attachments that the runtime no longer has.
+ * Records of attachments that the runtime no longer lists.
  *
  * @module
  */
@@ -21,20 +21,23 @@ export interface FoundRecord extends ReadRecord {
   readonly since: Date;
 }
 
-/** Makes a chain whose DEL finds in this way what to remove. */
+/** Creates a chain whose DEL uses this function to find the plugins to run. */
 type MakeChain = (
   directory: string | undefined,
   findToDelete: FindToDelete,
 ) => Plugin;
 
-/** What the files of the records are. */
+/** The readable and unreadable records. */
 export interface RecordListing {
   readonly records: readonly FoundRecord[];
-  /** Paths of damaged files, which no GC can use: DEL of the container runs all plugins. */
+  /**
+   * Paths of damaged files, which GC cannot use; DEL of the container then runs all
+   * plugins.
+   */
   readonly unreadable: readonly string[];
 }
 
-/** Reads all records. An empty one is about to be written, or is swept later. */
+/** Reads all records. An empty record is about to be written, or is removed later. */
 export function readRecords(directory: string = DIRECTORY): RecordListing {
   const records: FoundRecord[] = [];
   const unreadable: string[] = [];
@@ -48,7 +51,10 @@ export function readRecords(directory: string = DIRECTORY): RecordListing {
   return { records, unreadable };
 }
 
-/** Reports whether an attachment of DEL, or any of a network of GC, has a record. */
+/**
+ * Reports whether the attachment of a DEL, or any attachment to the network of a GC,
+ * has a record.
+ */
 export function hasRecord(
   { command, network, args }: Pick<Call, "command" | "network" | "args">,
   directory?: string,
@@ -62,11 +68,11 @@ export function hasRecord(
 }
 
 /**
- * Runs DEL with the input that a record has, without the namespace: its path may
- * lead to another one by now, and what was in it has gone with it. An attachment on
- * which another call works is left alone, and so is one whose record has changed.
+ * Runs DEL with the recorded input, without the namespace: its path might lead to a
+ * different namespace now, and the objects in the old namespace were deleted with it.
+ * Skips an attachment that a different call uses, or whose record has changed.
  *
- * @returns Why it was left alone; undefined if it was not
+ * @returns The reason for skipping it; undefined if DEL was run
  * @throws {CniError} If a plugin fails; the record stays
  */
 export async function deleteRecorded(
@@ -93,16 +99,16 @@ export async function deleteRecorded(
   return kept;
 }
 
-/** What GC made of the records. */
+/** The outcome of GC for the records. */
 export interface StaleOutcome {
   readonly failures: readonly Error[];
-  /** Attachments on which other calls work, or have worked since GC began. */
+  /** Attachments that other calls use, or have used since GC started. */
   readonly inUse: readonly AttachmentId[];
 }
 
 /**
- * Tries again what an ADD or a DEL has left of attachments that are not valid, in
- * any chain of the network.
+ * Retries the failed ADDs and DELs of attachments that are not valid, in any chain of
+ * the network.
  */
 export async function removeStale(
   { network, validAttachments: valid, context, signal, log }: Pick<
@@ -128,7 +134,7 @@ export async function removeStale(
       !isValid({ containerId, ifName }) &&
       !listedTest(inUse)({ containerId, ifName });
     if (!mayBeStale) continue;
-    // The runtime made its list before: it cannot have this attachment.
+    // The runtime's list is older, so it cannot contain this attachment.
     if (record.since >= startedAt) {
       inUse.push({ containerId, ifName });
       continue;
@@ -141,7 +147,7 @@ export async function removeStale(
         makeChain,
         directory,
       );
-      // Without its record, its ADD may have succeeded.
+      // The record was removed, so its ADD might have succeeded.
       if (kept !== undefined) inUse.push({ containerId, ifName });
     } catch (cause) {
       const message = `failed to delete ${containerId} ${ifName}`;

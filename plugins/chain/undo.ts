@@ -1,5 +1,5 @@
 /**
- * Undoing what plugins of a chain have begun.
+ * Undoes the plugins of a chain.
  *
  * @module
  */
@@ -15,14 +15,14 @@ import type { Steps } from "../../libcni/steps.ts";
 import type { ChainInput } from "./chain_input.ts";
 import { findLeft, RunningAdd } from "./running_add.ts";
 
-/** Time limit for undoing an ADD, which may have run out of time, in ms. */
+/** Time limit for undoing an ADD, whose own time limit might have expired, in ms. */
 const UNDO_MS = 30_000;
 
 /**
- * Runs DEL of the plugins that have something to undo, last to first.
+ * Runs DEL of the plugins that must be undone, in reverse order.
  *
- * @throws {PluginFailure} Or an AggregateError of several; the others have run, and
- *   the addresses are kept
+ * @throws {PluginFailure} Or an AggregateError of several failures; the other plugins
+ * have run, and the addresses are kept
  */
 export async function removeLeft(
   { tools, network, conf, options }: ChainInput,
@@ -43,7 +43,7 @@ export async function removeLeft(
 /**
  * Undoes a failed ADD.
  *
- * @returns The error of ADD; its details name what could not be undone
+ * @returns The error of ADD; its details name the plugins that could not be undone
  */
 export async function undoAdd(
   input: ChainInput,
@@ -63,10 +63,10 @@ export async function undoAdd(
 }
 
 /**
- * Begins an ADD after removing what an earlier one of the same attachment has left.
+ * Starts an ADD after undoing an earlier ADD of the same attachment.
  *
- * @throws {PluginFailure} If that cannot be removed; it stays recorded
- * @throws {CniError} 11 if a process of the earlier one still runs
+ * @throws {PluginFailure} If a plugin cannot be undone; it stays recorded
+ * @throws {CniError} 11 if a process of the earlier ADD is still running
  */
 export async function beginAfterEarlier(
   input: ChainInput,
