@@ -1,7 +1,7 @@
 /**
- * Whether the node asks for what debug is to do. Its keys name files and
- * programs, and a configuration does not show who wrote it: with multus it can
- * come from any user who may create a NetworkAttachmentDefinition.
+ * Checks whether a file of the node requests debug's actions. Its keys name files and
+ * programs, and a configuration does not show its author: with multus, it can come
+ * from any user who is permitted to create a NetworkAttachmentDefinition.
  *
  * @module
  */
@@ -17,10 +17,10 @@ import {
 import type { Call } from "../../cni/plugin.ts";
 import type { DebugConfig } from "./schema.ts";
 
-/** Directory of the node's configurations, unless NETCONFPATH names another one. */
+/** Directory of the node's configurations, unless NETCONFPATH is set. */
 const DIRECTORY = "/etc/cni";
 
-/** How many directories deep files are looked for. */
+/** How many directory levels are searched for files. */
 const MAX_DEPTH = 8;
 
 const EXTENSION = /\.(conf|conflist|json)$/;
@@ -35,9 +35,9 @@ const KEYS = {
 } as const;
 
 /**
- * Checks that a file of the node has debug with the call's keys.
+ * Checks that a file of the node configures debug with the call's keys.
  *
- * @throws {CniError} 7 if none has, and the call has keys that make debug act
+ * @throws {CniError} 7 if no file does, and the call has keys that make debug act
  */
 export function checkAskedFor(
   { command, config, context }: Call<DebugConfig>,
@@ -47,7 +47,9 @@ export function checkAskedFor(
   throw new CniError(ErrorCode.InvalidNetworkConfig, refusal);
 }
 
-/** Returns why this node refuses a configuration; undefined if it does not. */
+/**
+ * Returns the reason why this node refuses a configuration; undefined if it does not.
+ */
 export function refusalOf(
   conf: JsonObject,
   env: Readonly<Record<string, string>>,
@@ -92,7 +94,7 @@ function isSame(one: unknown, other: unknown): boolean {
 
 type Test = (object: Record<string, unknown>) => boolean;
 
-/** Reports whether an object in a file of a directory, at any depth, passes a test. */
+/** Reports whether an object at any depth in a file of a directory passes a test. */
 function someObject(directory: string, test: Test, depth = 0): boolean {
   const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   return entries.some(({ name, isDirectory }) => {
@@ -104,7 +106,7 @@ function someObject(directory: string, test: Test, depth = 0): boolean {
   });
 }
 
-/** An unreadable file asks for nothing. */
+/** Reads a document; an unreadable file requests nothing. */
 function readDocument(path: string): unknown {
   return ifPossible(() => parseJson(readTextFile(path)));
 }

@@ -21,7 +21,8 @@ export type Hook = readonly string[];
 const DEFAULT_TIMEOUT_SECONDS = 30;
 
 /**
- * Runs hooks one after the other in the sandbox's namespace. Failures are only
+ * Runs hooks one at a time in the sandbox's namespace. Failures are only logged;
+ * without a namespace, no hook runs.
  * logged; without a namespace no hook runs.
  */
 export async function runHooks(

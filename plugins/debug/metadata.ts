@@ -1,5 +1,5 @@
 /**
- * What tools know about debug. Its calls never load this file.
+ * Metadata of debug for tools. Its calls never load this file.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * debug: records the input of plugins in a list, and runs commands in the
- * sandbox. It changes nothing by itself.
+ * debug: records the input of plugins in a list, and runs commands in the sandbox. It
+ * changes nothing itself.
  *
  * ```
  *   { "type": "ptp", … }  ──result──▶  { "type": "debug", … }  ──same result──▶
@@ -8,9 +8,9 @@
  *                              a record in a file    hooks in the sandbox
  * ```
  *
- * It does only what a file on the node also contains. ADD returns the previous
- * plugin's result, or an empty one. DEL leaves the file and all effects of the
- * hooks.
+ * It performs only actions that a file on the node also configures. ADD returns the
+ * previous plugin's result, or an empty result. DEL keeps the file and all effects of
+ * the hooks.
  *
  * @module
  */
@@ -35,8 +35,8 @@ export const debug: Plugin<DebugConfig> = definePlugin({
     checkAskedFor(call);
     recordCall(call);
     const result = call.prevResult ?? emptyResult();
-    // Check before the hooks run that the version can express the result: 0.1.0
-    // and 0.2.0 cannot express an empty one.
+    // Check before the hooks run that the version can express the result: 0.1.0 and
+    // 0.2.0 cannot express an empty result.
     encodeResult(result, call.cniVersion);
     await runAny(call.config.addHooks, call);
     return result;
@@ -54,7 +54,7 @@ export const debug: Plugin<DebugConfig> = definePlugin({
     await runAny(call.config.delHooks, call);
   },
 
-  // These commands are about the network: hooks have no sandbox.
+  // These commands concern the network, so hooks have no sandbox.
   gc(call): void {
     if (isAskedFor(call)) recordCall(call);
   },
@@ -64,7 +64,10 @@ export const debug: Plugin<DebugConfig> = definePlugin({
   },
 });
 
-/** A command that cleans up must not fail. */
+/**
+ * Reports whether debug's actions are requested, without failing, because a command
+ * that cleans up must not fail.
+ */
 function isAskedFor(call: Call<DebugConfig>): boolean {
   try {
     checkAskedFor(call);

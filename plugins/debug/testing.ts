@@ -1,13 +1,13 @@
 /**
- * The file by which a node asks for what the plugin debug does.
+ * The file with which a node requests the actions of the plugin debug.
  *
  * @module
  */
 
 /**
- * Writes the file to the directory that `TestHosts` names by NETCONFPATH.
+ * Writes the file to the directory that `TestHosts` passes as NETCONFPATH.
  *
- * @param directory Of the host
+ * @param directory The host's directory
  * @returns NETCONFPATH, for other calls
  */
 export function writeDebugFile(
