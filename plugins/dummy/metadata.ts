@@ -1,5 +1,5 @@
 /**
- * What tools know about dummy. Its calls never load this file.
+ * Metadata of dummy for tools. Its calls never load this file.
  *
  * @module
  */

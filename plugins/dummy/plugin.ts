@@ -1,6 +1,6 @@
 /**
- * dummy: an interface that is connected to nothing. A container uses it for addresses
- * that it owns without a network, such as a service's.
+ * dummy: an interface without a connection. A container uses it for addresses that it
+ * owns without a network, such as a service's address.
  *
  * ```
  *         host                          container
@@ -10,7 +10,7 @@
  *   └──────────────────┘          └──────────────────────┘
  * ```
  *
- * DEL leaves nothing behind.
+ * DEL leaves no objects behind.
  *
  * @module
  */
