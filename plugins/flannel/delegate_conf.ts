@@ -1,5 +1,5 @@
 /**
- * The configuration of the plugin that does the work.
+ * The configuration of flannel's delegate.
  *
  * Source: flannel-io/cni-plugin flannel_linux.go `doCmdAdd`, `getDelegateIPAM`.
  *
@@ -18,8 +18,8 @@ export interface DelegateConf extends JsonObject {
 }
 
 /**
- * Builds the delegate's configuration from the network's and from the subnets
- * of the node. Keys of `delegate` win over keys of the node.
+ * Builds the delegate's configuration from the network's configuration and from the
+ * subnets of the node. Keys of `delegate` take precedence over values of the node.
  *
  * @param env Undefined for a configuration that only DEL can use
  */
@@ -28,7 +28,7 @@ export function buildDelegateConf(
   env?: SubnetEnv,
 ): DelegateConf {
   const { cniVersion, runtimeConfig } = config;
-  // They come from a JSON document and are unchanged since.
+  // They come from a JSON document and have not been changed.
   const delegate = (config.delegate ?? {}) as JsonObject;
   const { type = "bridge" } = delegate;
   return {

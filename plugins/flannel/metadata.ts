@@ -1,5 +1,5 @@
 /**
- * What tools know about flannel. Its calls never load this file.
+ * Metadata of flannel for tools. Its calls never load this file.
  *
  * @module
  */
@@ -26,7 +26,7 @@ export const metadata: BuiltInMetadata = {
   runs: { key: "delegate", type: "bridge", ipamType: "host-local" },
   hasDeepStatus: true,
   lint,
-  // Without flanneld's file there is none yet, which STATUS reports.
+  // Without flanneld's file, there is no configuration yet, which STATUS reports.
   onNode: (conf, network) =>
     ifPossible(() => {
       const config = decode(flannelSchema(), conf, "flannel");

@@ -1,6 +1,6 @@
 /**
- * flannel: connects containers with the subnet that flanneld has leased for
- * this node, by another plugin.
+ * flannel: connects containers to the subnet that flanneld has leased for this node,
+ * with a delegate plugin.
  *
  * ```
  * flanneld ──▶ /run/flannel/subnet.env
@@ -11,7 +11,8 @@
  *   /var/lib/cni/flannel/CONTAINER: the same configuration, for CHECK and DEL
  * ```
  *
- * DEL leaves what the delegate's DEL leaves; of bridge that is the bridge.
+ * The remaining objects after DEL depend on the delegate; for bridge, this is the
+ * bridge.
  *
  * @module
  */
@@ -53,7 +54,7 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
 
   async add(call): Promise<Result> {
     const conf = buildForNode(call);
-    // What cannot be run has nothing to undo.
+    // A delegate that cannot be run has nothing to undo.
     checkCaller(conf.type, flannel.name);
     findExecutable(conf.type, splitPath(call.args.path));
     await using rollback = new Rollback(call.log);
@@ -63,7 +64,7 @@ export const flannel: Plugin<FlannelConfig> = definePlugin({
     const earlier = saved.find(owner);
     const path = earlier?.path ?? saved.freePath(owner);
     rollback.onFailure("undo ADD of the delegate", async () => {
-      // An earlier ADD's attachment is kept, and what it needs for DEL.
+      // An earlier ADD's attachment is kept, with its configuration for DEL.
       if (earlier !== undefined) return writeSaved(path, earlier.bytes);
       await release(call, { path, conf });
     });
@@ -110,14 +111,14 @@ function buildForNode(call: FlannelCall): DelegateConf {
 }
 
 /**
- * Builds the configuration that ADD saved, as far as the node still contains
- * it.
+ * Rebuilds the configuration that ADD saved, as far as the node still contains the
+ * values.
  */
 function buildForRelease(call: FlannelCall): DelegateConf {
   return ifPossible(() => buildForNode(call)) ?? buildDelegateConf(call);
 }
 
-/** Reports a problem of `subnet.env` by the code that STATUS has for it. */
+/** Reports a problem of `subnet.env` with STATUS's error code. */
 function buildForStatus(call: FlannelCall): DelegateConf {
   try {
     return buildForNode(call);
@@ -130,7 +131,7 @@ function buildForStatus(call: FlannelCall): DelegateConf {
 /**
  * Returns the delegate with the configuration that ADD saved.
  *
- * @throws {Error} If it cannot be read
+ * @throws {Error} If the file cannot be read
  */
 function savedDelegate(call: FlannelCall): DelegatedPlugin {
   const { cniVersion, config, args } = call;
@@ -143,7 +144,7 @@ function savedDelegate(call: FlannelCall): DelegatedPlugin {
   return delegate(call, conf);
 }
 
-/** Returns the delegate. Changes in `env` make it work on another attachment. */
+/** Returns the delegate. Variables in `env` can select a different attachment. */
 function delegate(
   { config, context, cniVersion, log }: FlannelCall,
   conf: DelegateConf,
@@ -160,8 +161,8 @@ function delegate(
 }
 
 /**
- * Adds the attachment's result. It shows the delegate which links of the Go
- * plugins are the attachment's.
+ * Adds the attachment's result, from which the delegate identifies the attachment's
+ * links of the Go plugins.
  */
 function withPrevResult(
   { config }: FlannelCall,
@@ -172,8 +173,8 @@ function withPrevResult(
 }
 
 /**
- * Lists DEL of each saved attachment that the runtime no longer has. Those that
- * are younger than this call are kept: the runtime may have listed earlier.
+ * Lists DEL of each saved attachment that the runtime no longer lists. Attachments
+ * that are newer than this call are kept, because the runtime's list might be older.
  */
 function listStale(call: FlannelCall): TearDownStep[] {
   const { validAttachments, context, network } = call;
@@ -195,8 +196,8 @@ function listStale(call: FlannelCall): TearDownStep[] {
 }
 
 /**
- * Returns the variables of a DEL, as the runtime would have set them: to a pod's
- * first interface runtimes give the name eth0.
+ * Returns the variables of a DEL as the runtime would have set them: runtimes name a
+ * pod's first interface eth0.
  */
 function environmentOf(
   { containerId, ifName = "eth0" }: SavedConf,
@@ -207,7 +208,7 @@ function environmentOf(
 /**
  * Runs DEL of the delegate with the saved configuration, then removes it.
  *
- * @param env Names another attachment than the call's
+ * @param env Selects a different attachment
  */
 async function release(
   call: FlannelCall,

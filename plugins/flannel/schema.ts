@@ -11,20 +11,20 @@ import { netConf, optional } from "../../cni/config/types.ts";
 /** Builds the schema of the network configuration. */
 export const flannelSchema = once(() =>
   netConf({
-    /** Unchanged, as the delegate gets it; `call.cniVersion` is never "". */
+    /** Unchanged, for the delegate; `call.cniVersion` is never "". */
     cniVersion: optional(z.string()),
-    /** flanneld's file; the usual one if absent or "". */
+    /** Path of flanneld's file; the default path if absent or "". */
     subnetFile: optional(z.string()),
-    /** The directory of saved configurations; the usual one if absent or "". */
+    /** The directory of saved configurations; the default directory if absent or "". */
     dataDir: optional(z.string()),
     /** Keys of the delegate's configuration. */
     delegate: delegateSchema(),
-    /** Base of the delegate's `ipam`, which gets the ranges of the node. */
+    /** Base of the delegate's `ipam`, to which the node's ranges are added. */
     ipam: optional(z.looseObject({
       type: optional(z.string()),
       routes: optional(z.array(z.unknown())),
     })),
-    /** The runtime's values, passed on to the delegate. */
+    /** The runtime's values, which the delegate receives. */
     runtimeConfig: optional(z.looseObject({})),
   })
 );

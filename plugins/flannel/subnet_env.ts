@@ -1,5 +1,5 @@
 /**
- * Reading flanneld's `subnet.env`, which names the subnets of this node.
+ * Reads flanneld's `subnet.env`, which contains the subnets of this node.
  *
  * ```
  * FLANNEL_NETWORK=10.244.0.0/16
@@ -17,14 +17,14 @@ import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { readTextFile } from "../../base/files/io.ts";
 
-/** The default path of flanneld. */
+/** flanneld's default path. */
 export const SUBNET_FILE = "/run/flannel/subnet.env";
 
 /** The content of the file. */
 export interface SubnetEnv {
-  /** The cluster's networks, IPv4 first, each once. */
+  /** The cluster's networks, IPv4 first, without duplicates. */
   readonly networks: readonly Cidr[];
-  /** The node's subnets, at most one of each family, IPv4 first. */
+  /** The node's subnets, at most one for each family, IPv4 first. */
   readonly subnets: readonly Cidr[];
   /** MTU of the network in bytes. */
   readonly mtu: number;
@@ -57,12 +57,12 @@ export function readSubnetEnv(path: string): SubnetEnv {
   }
 }
 
-/** Parses the text; the last one of several lines with one key counts. */
+/** Parses the text; the last of several lines with the same key counts. */
 function parseSubnetEnv(text: string, path: string): SubnetEnv {
   const pairs = text.split(/\r?\n/).map((line) => line.split(/=(.*)/, 2));
   const values = new Map(pairs.map(([key, value = ""]) => [key, value]));
   const missing: string[] = [];
-  /** Reads keys; one is enough. */
+  /** Reads keys; a single valid key is enough. */
   const read = <T>(parse: (value: string) => T, ...keys: string[]): T[] => {
     const found = keys.filter((key) => values.has(key));
     if (found.length === 0) missing.push(...keys);
@@ -92,7 +92,7 @@ function parseNetwork(text: string): Cidr {
   return Cidr.parse(text).masked();
 }
 
-/** Parses a list with commas, in which a network may be repeated. */
+/** Parses a comma-separated list, in which a network can be repeated. */
 function parseNetworks(text: string): Cidr[] {
   const networks = text.split(",").map(parseNetwork);
   return networks.filter((network, index) =>

@@ -1,5 +1,5 @@
 /**
- * The scene of tests of flannel: a node with a leased subnet.
+ * The scene for tests of flannel: a node with a leased subnet.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { linkNames } from "../../testing/ip_json.ts";
 import type { TestHosts } from "../../testing/test_hosts.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 
-/** flanneld's files, by what the node has. */
+/** Variants of flanneld's file, by the node's subnets. */
 export const SUBNET_ENV = {
   ipv4: [
     "FLANNEL_NETWORK=10.244.0.0/16",
@@ -46,7 +46,7 @@ export function flannelConfig(hosts: TestHosts, extras: Keys = {}): Keys {
   };
 }
 
-/** A node on which flanneld runs. */
+/** A node that runs flanneld. */
 export class FlannelScene extends PluginScene {
   constructor(extras: Keys = {}, env: readonly string[] = SUBNET_ENV.ipv4) {
     super("flannel", (hosts) => flannelConfig(hosts, extras));
@@ -69,7 +69,7 @@ export class FlannelScene extends PluginScene {
     );
   }
 
-  /** All that an attachment changes; the bridge stays. */
+  /** Everything that an attachment changes, except the bridge. */
   override get state(): unknown {
     const { host, sandbox } = this.hosts;
     return {
