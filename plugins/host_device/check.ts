@@ -37,7 +37,7 @@ export async function checkLease(call: Call): Promise<void> {
   if (call.config.ipam?.type) await call.ipam.check();
 }
 
-/** Checks the rules of the host's network, which the result does not have. */
+/** Checks the rules of the host's network, which the result does not contain. */
 function checkRules(sandbox: Rtnl, call: Call<HostDeviceConfig>): void {
   if (!call.config.useInterfaceNetwork) return;
   const network = new RecordFile(call).read()?.hostNetwork;

@@ -12,7 +12,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { Mac } from "../../net/mac.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
-/** How a configuration names its device. The first key that is set counts. */
+/** The keys that name the device. The first key that is set counts. */
 export interface DeviceKeys {
   readonly device: string | undefined;
   readonly hwaddr: string | undefined;
@@ -24,21 +24,21 @@ export interface DeviceKeys {
 /** A device of the host. */
 export interface Device {
   readonly link: Link;
-  /** The name that it has on the host, and gets back. */
+  /** The device's name on the host, which DEL restores. */
   readonly nameOnHost: string;
 }
 
-/** Drivers that give a device to a program, so that the kernel has no link. */
+/** Drivers that pass a device to a program, so that the kernel has no link. */
 const USERSPACE_DRIVERS = ["vfio-pci", "uio_pci_generic", "igb_uio"];
 
 /**
- * Reads how the configuration names its device.
+ * Reads the keys with which the configuration names its device.
  *
  * Source: containernetworking/plugins plugins/main/host-device/host-device.go
  * `loadConf` and `handleDeviceID`, with their error texts.
  *
  * @param sysfs The directory `/sys`
- * @throws {CniError} 7 if it names none, or `deviceID` is on neither bus
+ * @throws {CniError} 7 if there are none, or `deviceID` is on neither bus
  */
 export function deviceKeysOf(
   config: HostDeviceConfig,
@@ -65,7 +65,7 @@ export function deviceKeysOf(
 }
 
 /**
- * Reports whether a program drives the device, such as DPDK.
+ * Reports whether a program, such as DPDK, drives the device.
  *
  * @throws {CniError} 11 if no driver is bound to the PCI device
  */
@@ -85,8 +85,8 @@ export function isDrivenByProgram(
 /**
  * Finds the device on the host.
  *
- * @throws {CniError} 7 if a key is invalid; 11 if the host does not have the
- *   device, which a container may still have
+ * @throws {CniError} 7 if a key is invalid; 11 if the host does not have the device,
+ * which a container might still have
  */
 export function getDevice(
   host: Rtnl,
@@ -115,9 +115,9 @@ export function getDevice(
 }
 
 /**
- * Returns the name that a device of the host had before its container ended
- * without a DEL: the kernel returns it under the container's name for it, or a
- * free one, and keeps its alias. Returns undefined for other links.
+ * Returns the name that a device of the host had before its container ended without a
+ * DEL: the kernel returns it with the container's name for it, or with an unused
+ * name, and keeps its alias. Returns undefined for other links.
  */
 export function lostNameOf(
   link: Pick<Link, "name" | "alias" | "isUp">,
@@ -129,8 +129,8 @@ export function lostNameOf(
 }
 
 /**
- * Reports whether a link of the host has the name that the kernel gives to a
- * device whose container has ended: the container's for it, or a free one.
+ * Reports whether a link of the host has a name that the kernel assigns to a device
+ * whose container has ended: the container's name for it, or an unused name.
  */
 export function isGivenBack(
   { name, isUp }: Pick<Link, "name" | "isUp">,
@@ -192,7 +192,10 @@ function netDirectoryOf(
   );
 }
 
-/** Links of sysfs lead from a device to its bus and driver, and on. */
+/**
+ * Finds the link directory. Links in sysfs lead from a device to its bus and driver,
+ * and further.
+ */
 function netDirectoryIn(kernelpath: string, sysfs: string): string {
   const devices = `${sysfs}/devices/`;
   if (kernelpath.startsWith("/sys/devices/")) {
@@ -206,12 +209,12 @@ function netDirectoryIn(kernelpath: string, sysfs: string): string {
   );
 }
 
-/** Returns undefined for what is not there. */
+/** Returns undefined for a missing path. */
 function realPath(path: string): string | undefined {
   return ifPossible(() => Deno.realPathSync(path));
 }
 
-/** Returns the name of a device's link, or of its first one. */
+/** Returns the name of a device's first link. */
 function firstIn(directory: string): string {
   try {
     const [first] = list(directory);

@@ -1,6 +1,6 @@
 /**
- * The network of a device on the host, which `useInterfaceNetwork` moves into the
- * container with the device, and back: addresses, routes and rules.
+ * The network of a device on the host: addresses, routes and rules.
+ * `useInterfaceNetwork` moves it into the container with the device, and back.
  *
  * @module
  */
@@ -24,10 +24,10 @@ import type { DeviceRecord } from "./record.ts";
 export type HostNetwork = NonNullable<DeviceRecord["hostNetwork"]>;
 
 /**
- * Reads the network of a device: its IPv4 addresses, also those that a DHCP client has
- * leased, with their lifetimes; its permanent IPv6 addresses; its routes of all tables
- * that neither the kernel nor a router has added; and the rules that look up packets
- * from its addresses in the tables of its routes.
+ * Reads the network of a device: its IPv4 addresses, including addresses that a DHCP
+ * client has leased, with their lifetimes; its permanent IPv6 addresses; its routes
+ * in all tables that neither the kernel nor a router has added; and the rules that
+ * look up packets from its addresses in the tables of its routes.
  *
  * Source: containernetworking/plugins
  * plugins/main/host-device/host-network-state.go `captureHostNetworkState`.
@@ -66,7 +66,7 @@ export function readHostNetwork(host: Rtnl, link: Link): HostNetwork {
   };
 }
 
-/** Returns a lease with the addresses of the network, for the interface. */
+/** Returns a lease that also contains the network's addresses, for the interface. */
 export function withAddresses(
   lease: Result,
   { addresses }: HostNetwork,
@@ -120,7 +120,7 @@ export function addRoutesAndRules(
   }
 }
 
-/** Deletes the rules from the container, as far as they are there. */
+/** Deletes the rules that exist from the container. */
 export function deleteRules(sandbox: Rtnl, network: HostNetwork): void {
   const rules = new RuleRequests(sandbox.socket);
   for (const rule of rulesOf(network)) {
@@ -147,8 +147,9 @@ export function findMissingRules(
 }
 
 /**
- * Restores addresses, routes and the up state on the host, all that it allows.
- * Addresses whose lease has ended meanwhile may be another host's, and do not return.
+ * Restores addresses, routes and the up state on the host, as far as the host
+ * permits. Addresses whose lease has expired in the meantime might belong to a
+ * different host, and are not restored.
  */
 export function restoreHostNetwork(
   host: Rtnl,
@@ -198,7 +199,7 @@ function remainderOf(
   return { preferred: subtract(preferred), valid: subtract(valid) };
 }
 
-/** Reads the routes, routes to gateways first. */
+/** Reads the routes, starting with routes to gateways. */
 function entriesOf({ routes }: HostNetwork): RouteEntry[] {
   const entries = routes.map((hex) => RouteEntry.fromHex(hex));
   return [

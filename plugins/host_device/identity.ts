@@ -1,8 +1,8 @@
 /**
- * Which link is the device of a record. A container with CAP_NET_ADMIN chooses
- * names, aliases, MACs and indexes of its links, and makes links of its own. It
- * cannot choose a link's kind, its device on a bus, its permanent MAC, or another
- * namespace's link below it.
+ * Identifies the device of a record among links. A container with CAP_NET_ADMIN
+ * chooses names, aliases, MAC addresses and indexes of its links, and creates its own
+ * links. It cannot choose a link's kind, its device on a bus, its permanent MAC
+ * address, or a lower link in a different namespace.
  *
  * @module
  */
@@ -13,7 +13,9 @@ import { findNsid } from "../../ffi/rtnl/nsid.ts";
 import { isGivenBack } from "./find_device.ts";
 import type { DeviceRecord } from "./record.ts";
 
-/** What the kernel reports about a device, and a container cannot choose. */
+/**
+ * Properties of a device that the kernel reports, and that a container cannot choose.
+ */
 type KernelIdentity = Pick<
   DeviceRecord,
   "kind" | "parent" | "permanentMac" | "linkIndex"
@@ -22,7 +24,7 @@ type KernelIdentity = Pick<
 /** The links of a container. */
 export interface ContainerLinks {
   readonly links: readonly Link[];
-  /** The nsid that the container's namespace has for the host's, if any. */
+  /** The nsid of the host's namespace in the container's namespace, if any. */
   readonly hostNsid: number | undefined;
 }
 
@@ -34,20 +36,21 @@ export function readContainerLinks(sandbox: Rtnl, host: Rtnl): ContainerLinks {
   return { links, hostNsid: findNsid(sandbox, host.netns) };
 }
 
-/** Returns what identifies a link. */
+/** Returns the properties that identify a link. */
 export function identityOf(link: Link): KernelIdentity {
   const { kind, parent, permanentMac, linkIndex } = link;
   return { kind, parent, permanentMac, linkIndex: linkIndex || undefined };
 }
 
-/** Reports whether a link has hardware: only drivers make links without a kind. */
+/** Reports whether a link has hardware: only drivers create links without a kind. */
 export function isPhysical({ kind }: Pick<Link, "kind">): boolean {
   return kind === "";
 }
 
 /**
- * Lists the links of a container that can be the device of a record: the one that
- * has its index or, if the container has changed that, all that are like it.
+ * Lists the links of a container that can be the device of a record: the link with
+ * its index or, if the container has changed the index, all links with the same
+ * identity.
  */
 export function listCandidates(
   { links, hostNsid }: ContainerLinks,
@@ -62,9 +65,9 @@ export function listCandidates(
 }
 
 /**
- * Finds the device in its container. A link that is like it may be the device of
- * another attachment, such as another macvlan of the same card, while this one never
- * left the host or is back.
+ * Finds the device in its container. A link with the same identity might be the
+ * device of a different attachment, such as a different macvlan on the same card,
+ * while this device never left the host or has returned.
  *
  * @param listOthers Lists the records of the container's other attachments
  */
@@ -87,8 +90,8 @@ export function findInContainer(
 }
 
 /**
- * Finds the device among the links of the host, to which the kernel has returned
- * it when its container ended, or a DEL that was interrupted.
+ * Finds the device among the links of the host, to which the kernel returned it when
+ * its container ended, or an interrupted DEL returned it.
  */
 export function findOnHost(
   links: readonly Link[],
@@ -100,13 +103,14 @@ export function findOnHost(
   );
   if (exact !== undefined || !isPhysical(record)) return exact;
   const only = onlyOf(alike);
-  // A card can have several links, which only their permanent MACs distinguish.
+  // A card can have several links, which differ only in their permanent MAC
+  // addresses.
   const isCertain = only !== undefined && (record.permanentMac !== undefined ||
     isGivenBack(only, record.ifName));
   return isCertain ? only : undefined;
 }
 
-/** Reports whether a link has what the kernel reports about a device. */
+/** Reports whether a link has the identity of a device. */
 export function isAlike(link: Link, record: DeviceRecord): boolean {
   const facts = identityOf(link);
   return facts.kind === record.kind &&

@@ -1,5 +1,5 @@
 /**
- * What tools know about host-device. Its calls never load this file.
+ * Metadata of host-device for tools. Its calls never load this file.
  *
  * @module
  */

@@ -1,9 +1,9 @@
 /**
  * Moves a device between the host and a container.
  *
- * The kernel does what one request asks for without interruption, so a killed
- * process leaves the device in one of two places: on the host, or in the
- * container. The record, which is written before, identifies it.
+ * The kernel carries out a request without interruption, so a killed process leaves
+ * the device either on the host or in the container. The record, which is written
+ * before, identifies it.
  *
  * @module
  */
@@ -44,7 +44,7 @@ export interface Namespaces {
   readonly call: Call<HostDeviceConfig>;
 }
 
-/** The host's end, and a log. */
+/** The host's namespace, and a log. */
 export interface HostOnly {
   readonly host: Rtnl;
   readonly log: Log;
@@ -53,11 +53,14 @@ export interface HostOnly {
 /** The record of a move. */
 export interface ToRecord {
   readonly file: RecordFile;
-  /** The network that the device keeps, and gets back. */
+  /** The network that the device keeps, and that DEL restores. */
   readonly hostNetwork: HostNetwork | undefined;
 }
 
-/** How a device is on the host: its name, and what the kernel forgets. */
+/**
+ * The state of a device on the host: its name, and the settings that the kernel
+ * forgets.
+ */
 export type HostState =
   & Pick<DeviceRecord, "name" | "alias" | "alternativeNames" | "hostNetwork">
   & {
@@ -67,10 +70,10 @@ export type HostState =
 /**
  * Moves a device into the container, down, under the container's name for it.
  *
- * The kernel moves, renames and sets the alias in one request. So the host never
- * sees the new name, and needs no namespace in between, which would take
- * virtual links with it if the plugin were killed. An alternative name that the
- * container has goes first: the kernel would refuse the move.
+ * The kernel moves, renames and sets the alias in a single request. So the host never
+ * sees the new name, and no intermediate namespace is needed, which would delete
+ * virtual links if the plugin were killed. An alternative name that exists in the
+ * container is removed first, because the kernel would refuse the move.
  *
  * @throws {CniError} 5 if the record cannot be written
  * @throws {Error} If the kernel refuses
@@ -86,7 +89,8 @@ export function moveIn(
   const record = { ...describeDevice(places, device), hostNetwork };
   rollback.onFailure(`take "${nameOnHost}" back`, () => {
     takeBack(places, link, { record, file });
-    // Not before: if the device cannot be taken back, DEL needs the record.
+    // This must not be earlier: if the device cannot be moved back, DEL needs the
+    // record.
     file.remove();
   });
   file.write(record);
@@ -126,8 +130,8 @@ function describeDevice(
 }
 
 /**
- * Chooses the index of a device in the container: the host's, or one that no link
- * of the host will have.
+ * Chooses the index of a device in the container: the host's index, or an index that
+ * no link of the host will have.
  */
 function chooseIndex(sandbox: Rtnl, { index }: Link): number {
   if (sandbox.link.find(index) === undefined) return index;
@@ -135,7 +139,10 @@ function chooseIndex(sandbox: Rtnl, { index }: Link): number {
   return (random >>> 2) | 1 << 29;
 }
 
-/** Undoes a move, wherever it ended, and restores what the kernel forgets. */
+/**
+ * Undoes a move, whatever its state, and restores the settings that the kernel
+ * forgets.
+ */
 function takeBack(
   places: Namespaces,
   before: Link,
@@ -148,7 +155,7 @@ function takeBack(
   const { index, isUp, masterIndex, name, alternativeNames } = before;
   const present = host.link.find(index);
   if (present !== undefined && isAlike(present, record)) {
-    // It has not moved, and only lost names.
+    // It was not moved, and only lost names.
     return addMissingNames({ host, log }, index, alternativeNames);
   }
   const moved = findInContainer(
@@ -157,7 +164,7 @@ function takeBack(
     record,
     () => file.listOthers(sandbox),
   );
-  // Another ADD moved it.
+  // A different ADD moved it.
   if (moved === undefined) return;
   moveOut(places, moved, record);
   const link = findOnHost(host.link.list(), record);
@@ -167,17 +174,17 @@ function takeBack(
   addMissingNames({ host, log }, link.index, alternativeNames);
 }
 
-/** How often a device is moved while its container changes it, and names are tried. */
+/** How often to retry while the container changes the device, and to try names. */
 const TRIES = 10;
 
 /**
- * Moves a device to the host, down, with the name and the settings that it had
- * there. If another link has the name, the device gets a free one, and keeps its
- * own as its alias.
+ * Moves a device to the host, down, with the name and the settings that it had there.
+ * If a different link has the name, the device gets an unused name, and its own name
+ * as its alias.
  *
- * No name that the container chose comes to the host: alternative names are
- * removed, and the device is renamed in the container. If the container is faster
- * with another name, the device has it on the host for a moment.
+ * The host never keeps a name that the container chose: alternative names are
+ * removed, and the device is renamed in the container. If the container renames it
+ * again in between, the device briefly has that name on the host.
  *
  * @throws {Error} If the kernel refuses
  */
@@ -220,7 +227,8 @@ function moveOnce(
   // Before Linux 6.2, only links that are down can be renamed.
   link.set(index, { isUp: false });
   link.removeAlternativeNames(index, link.get(index).alternativeNames);
-  // Renamed first: the host's programs do not see the container's name.
+  // The device is renamed first, so that the host's programs do not see the
+  // container's name.
   const holder = link.find(target);
   const name = holder === undefined || holder.index === index
     ? target
@@ -231,10 +239,10 @@ function moveOnce(
 }
 
 /**
- * Completes a move that the container has disturbed after the device had left:
- * it has an alternative name that is the target.
+ * Completes a move that the container has disturbed after the device had left the
+ * container: the device has the target as an alternative name.
  *
- * @param before The indexes of the host's links before
+ * @param before The earlier indexes of the host's links
  * @returns Whether the device is on the host
  */
 function finishMove(
@@ -254,12 +262,11 @@ function finishMove(
 }
 
 /**
- * Returns a name that is free at both ends: the wanted name if it is free on
- * the host; otherwise a name like the kernel's for a device of a deleted
- * namespace whose name is taken. A container can have a million names: after the
- * first, numbers are random.
+ * Returns a name that is unused at both ends: the wanted name if it is unused on the
+ * host; otherwise a name like the kernel's names for devices of deleted namespaces. A
+ * container can use a million names, so after the first attempt, numbers are random.
  *
- * @throws {Error} If no name is free, which cannot be by chance
+ * @throws {Error} If no name is unused, which cannot happen by chance
  */
 function freeNameOf({ host, sandbox }: Namespaces, wanted: string): string {
   if (wanted !== "" && host.link.find(wanted) === undefined) return wanted;
@@ -271,7 +278,7 @@ function freeNameOf({ host, sandbox }: Namespaces, wanted: string): string {
   throw new Error(`each of ${TRIES + 1} names is taken`);
 }
 
-/** Restores what a device of the host had before: settings and further names. */
+/** Restores the earlier state of the host's device: settings and alternative names. */
 function restoreHostState(
   places: HostOnly,
   link: Link,
@@ -313,9 +320,9 @@ function addMissingNames(
 }
 
 /**
- * Restores a device that the kernel has returned to the host, because its
- * container has ended: its name, settings and further names. Leaves the name of a
- * device that is in use.
+ * Restores a device that the kernel has returned to the host because its container
+ * has ended: its name, settings and alternative names. Keeps the name of a device
+ * that is in use.
  *
  * @returns Whether the host has the device
  * @throws {Error} If the kernel refuses
@@ -331,7 +338,7 @@ export function reclaim(
     restoreReturned(places, link, record);
     return true;
   } catch (error) {
-    // Devices can vanish, such as virtual functions whose number is changed.
+    // Devices can disappear, such as virtual functions whose number is changed.
     if (isErrno(error, "ENODEV") && links.find(link.index) === undefined) {
       return false;
     }

@@ -51,7 +51,7 @@ function findRecords(search: OrphanSearch, directory: string): Orphan[] {
     return [{
       ...orphan,
       async remove(): Promise<void> {
-        // The caller waits for a promise, and gets a failure as its rejection.
+        // The caller awaits a promise, so a failure must be its rejection.
         await Promise.resolve();
         using host = Rtnl.open(hostNetns);
         reclaim({ host, log }, record);

@@ -1,6 +1,6 @@
 /**
- * host-device: gives a container one of the host's devices, whole: a network
- * card, a virtual function of one, or any other link.
+ * host-device: moves a device of the host into a container: a network card, a virtual
+ * function, or any other link.
  *
  * ```
  *         host                          container
@@ -12,11 +12,11 @@
  *   └──────────────────┘          └──────────────────────┘
  * ```
  *
- * A PCI device that a program drives (DPDK) has no link: it only gets addresses,
- * in the result.
+ * A PCI device that a program drives (DPDK) has no link: it only gets addresses, in
+ * the result.
  *
- * DEL returns the device to the host, down, with the name and settings that it
- * had, by a record that ADD has written, and leaves nothing else behind.
+ * DEL returns the device to the host, down, with its original name and settings from
+ * a record that ADD has written, and leaves no other objects behind.
  *
  * @module
  */
@@ -68,7 +68,7 @@ export const hostDevice: Plugin<HostDeviceConfig> = makeHostDevice();
  *
  * Source: containernetworking/plugins plugins/main/host-device/host-device.go.
  *
- * @param sysfs The directory that has the devices of the PCI and auxiliary buses
+ * @param sysfs The directory that contains the devices of the PCI and auxiliary buses
  */
 export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
   return definePlugin({
@@ -84,7 +84,7 @@ export function makeHostDevice(sysfs = "/sys"): Plugin<HostDeviceConfig> {
       using host = Rtnl.open(call.hostNetns);
       using sandbox = openSandbox(call.args);
       const file = new RecordFile(call);
-      // Most likely, they are not this call's device.
+      // They are most likely not this call's device.
       for (const failure of reclaimStale(host, file, call.log)) {
         call.log.warn(describeError(failure));
       }
@@ -211,7 +211,7 @@ function checkHasNetwork(
  * Restores the devices that the kernel has returned to the host because their
  * containers ended without a DEL, and removes their records.
  *
- * @returns Why devices cannot be restored; all others are
+ * @returns Why devices cannot be restored; all other devices are restored
  */
 function reclaimStale(
   host: Rtnl,

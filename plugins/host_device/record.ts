@@ -1,7 +1,7 @@
 /**
- * Records on the host of devices that are in containers: what each device is, and
- * how it was on the host. A container with CAP_NET_ADMIN changes everything that
- * it sees of its device, so the way back follows the record.
+ * Records on the host of devices that are in containers: each device's identity, and
+ * its state on the host. A container with CAP_NET_ADMIN can change everything that it
+ * sees of its device, so the device is restored from the record.
  *
  * @module
  */
@@ -32,7 +32,7 @@ import { attachmentOf } from "../parts/owner/attachment.ts";
 import { netnsIdOf, persistentIdOf } from "../parts/sandbox/sandbox.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
-/** Default directory of the files. It is empty after a start of the machine. */
+/** Default directory of the files. It is empty after a reboot. */
 export const DATA_DIR = "/run/cni/host-device";
 
 const recordSchema = once(() => {
@@ -61,10 +61,10 @@ const recordSchema = once(() => {
     linkIndex: optional(z.int()),
     /** Whether its peer or lower link is on the host. */
     isLinkHere: optional(z.boolean()),
-    /** How it was on the host. */
+    /** Its state on the host. */
     alias: optional(z.string()),
     alternativeNames: z.array(z.string()),
-    /** With `useInterfaceNetwork`. Routes are messages of the kernel. */
+    /** With `useInterfaceNetwork`. Routes are encoded kernel messages. */
     hostNetwork: optional(z.object({
       isUp: z.boolean(),
       /** When the lifetimes were read, in ms since 1970. */
@@ -73,7 +73,7 @@ const recordSchema = once(() => {
         z.object({
           address: z.string(),
           noPrefixRoute: z.boolean(),
-          /** Of an address that was leased, in seconds. */
+          /** The lifetime of a leased address, in seconds. */
           lifetime: optional(
             z.object({ preferred: z.number(), valid: z.number() }),
           ),
@@ -98,8 +98,7 @@ const recordSchema = once(() => {
 export type DeviceRecord = SchemaOutput<ReturnType<typeof recordSchema>>;
 
 /**
- * The file of one attachment's record, next to the records of other
- * attachments.
+ * The file of an attachment's record, next to the records of other attachments.
  */
 export class RecordFile {
   readonly #directory: string;
@@ -116,7 +115,7 @@ export class RecordFile {
   }
 
   /**
-   * Reads the record. Returns undefined without one, or if it is not valid.
+   * Reads the record. Returns undefined without a record, or if it is invalid.
    *
    * @throws {CniError} 5 if the file cannot be read
    */
@@ -147,7 +146,7 @@ export class RecordFile {
   }
 
   /**
-   * Removes the record, if it exists and can exist.
+   * Removes the record, if it exists.
    *
    * @throws {CniError} 5 if it cannot be removed
    */
@@ -179,7 +178,7 @@ export interface FoundRecord {
   readonly record: DeviceRecord;
 }
 
-/** Lists the records of a directory. Passes over other files. */
+/** Lists the records in a directory. Ignores other files. */
 export function listRecords(directory: string): FoundRecord[] {
   return listFiles(directory).flatMap(({ name }) => {
     const path = join(directory, name);
@@ -190,7 +189,7 @@ export function listRecords(directory: string): FoundRecord[] {
   });
 }
 
-/** Reports whether a namespace may be a record's: true if it is unknown. */
+/** Reports whether a namespace can be a record's namespace: true if it is unknown. */
 export function isSandboxOf(
   { netns: { file, id } }: DeviceRecord,
   sandbox: Rtnl,
@@ -206,9 +205,9 @@ export function isSandboxGone({ netns }: DeviceRecord): boolean {
 }
 
 /**
- * Returns a test of whether a namespace whose path was deleted still exists: a
- * process is in it, or it is mounted elsewhere. A virtual device in it still exists.
- * For all records, the test looks at the machine's processes once.
+ * Returns a test of whether a namespace whose path was deleted still exists: because
+ * a process is in it, or it is mounted elsewhere. A virtual device in it still
+ * exists. The test reads the machine's processes once, for all records.
  */
 export function otherNetnsTest(): (record: DeviceRecord) => boolean {
   const mounts = once(() => Deno.readTextFileSync("/proc/self/mountinfo"));

@@ -29,11 +29,11 @@ import {
 import type { HostDeviceConfig } from "./schema.ts";
 
 /**
- * Returns the device to the host, if the container or the kernel has it, and
- * removes its record. Keeps the record of a device with hardware that is
- * nowhere: the kernel returns it when its namespace ends, to the next ADD or
- * GC. Keeps the record of a virtual device if its namespace exists and is not
- * the namespace of this call.
+ * Returns the device to the host, if the container or the kernel has it, and removes
+ * its record. Keeps the record of a missing device with hardware, because the kernel
+ * returns the device when its namespace ends, and the next ADD or GC restores it.
+ * Keeps the record of a virtual device if its namespace exists and is not the
+ * namespace of this call.
  *
  * @param isOnHost Reports whether the host has the configured device
  * @throws {Error} If the kernel refuses
@@ -82,17 +82,18 @@ export function returnToHost(
   file.remove();
 }
 
-/** A device without a record, and what is known of it on the host. */
+/** A device without a record, and its known state on the host. */
 interface Unrecorded {
   readonly link: Link;
   readonly state: HostState;
 }
 
 /**
- * Finds a device that the Go plugin or an early build has moved, without a
- * record. Its name, alias and MAC are the container's to choose, so the kernel
- * has to show that the link is from the host. A link of CNI_IFNAME may be another
- * attachment's: a DEL also follows an ADD that failed because the name was taken.
+ * Finds a device that the Go plugin or an early build has moved, without a record.
+ * The container can choose its name, alias and MAC address, so the kernel must show
+ * that the link is from the host. A link with the name CNI_IFNAME might belong to a
+ * different attachment, because a DEL also follows an ADD that failed because the
+ * name was taken.
  */
 function findUnrecorded(
   { links: all, hostNsid }: ContainerLinks,
@@ -102,20 +103,20 @@ function findUnrecorded(
   const links = all.filter((link) => isFromHost(link, hostNsid));
   const own = links.find((link) => isOnBus(link, call)) ??
     findNamed(links, call, isOnHost) ??
-    // An interrupted DEL has already given it its name back.
+    // An interrupted DEL has already restored its name.
     links.find((link) => link.alias === link.name && isKnown(link, call)) ??
     findRenamed(links, call, isOnHost);
   if (own === undefined) return undefined;
   const names = [call.config.device, own.alias];
-  // Not the container's name for it.
+  // This must not be the container's name.
   const name = names.find(isInterfaceName) ?? "dev0";
   const settings = { promisc: false, allmulti: false };
   return { link: own, state: { name, alternativeNames: [], settings } };
 }
 
 /**
- * Reports whether a link of the container is from the host: it has hardware, or
- * its peer or lower link is there. A container makes neither.
+ * Reports whether a link of the container is from the host: it has hardware, or its
+ * peer or lower link is on the host. A container cannot create such a link.
  */
 function isFromHost(link: Link, hostNsid: number | undefined): boolean {
   return isPhysical(link)
@@ -123,7 +124,7 @@ function isFromHost(link: Link, hostNsid: number | undefined): boolean {
     : link.linkNetnsId !== undefined && link.linkNetnsId === hostNsid;
 }
 
-/** Leaves out the links that can be devices of other attachments' records. */
+/** Omits links that can be devices of other attachments' records. */
 function withoutRecorded(
   inside: ContainerLinks,
   others: readonly DeviceRecord[],
@@ -160,9 +161,9 @@ function findNamed(
 }
 
 /**
- * Finds the device that its container has renamed. Only the result identifies
- * its owner: by its MAC, or because the container has one device with hardware,
- * and the host lacks one.
+ * Finds the device that its container has renamed. Only the result identifies its
+ * owner: by its MAC address, or because the container has a single device with
+ * hardware, which the host lacks.
  */
 function findRenamed(
   links: readonly Link[],
@@ -202,7 +203,7 @@ function isKnown(link: Link, call: Call<HostDeviceConfig>): boolean {
     hasMac(link, hwaddr) || isInResult(link, call);
 }
 
-/** Reports whether the result has the link's MAC for the attachment. */
+/** Reports whether the result contains the link's MAC address for the attachment. */
 function isInResult(link: Link, call: Call<HostDeviceConfig>): boolean {
   const { ifName } = call.args;
   const interfaces = readablePrevResult(call)?.interfaces ?? [];
@@ -212,9 +213,8 @@ function isInResult(link: Link, call: Call<HostDeviceConfig>): boolean {
 }
 
 /**
- * Gives a device without a record its name back that the kernel has returned
- * under another one, because its container has ended. Leaves a device that is in
- * use.
+ * Restores the name of a device without a record that the kernel has returned under a
+ * different name, because its container has ended. Skips a device that is in use.
  */
 function restoreName(host: Rtnl, call: Call<HostDeviceConfig>): void {
   const { log, args: { ifName } } = call;

@@ -50,7 +50,7 @@ export const hostDeviceSchema = once(() => {
 const DEVICE_ID =
   /^([\da-f]{4,}:[\da-f]{2}:[\da-f]{2}\.\d|[\w-]+(\.[\w-]+)*)?$/i;
 
-/** Refuses what leads out of the directory with the devices of a bus. */
+/** Refuses paths that lead out of the directory with the devices of a bus. */
 function parseDeviceId(text: string): string {
   if (DEVICE_ID.test(text)) return text;
   throw new AddressError(

@@ -1,7 +1,7 @@
 /**
- * A host with a device for host-device: one end of a veth, whose other end is
- * also on the host. Directories of sysfs are made where a test needs a bus that
- * the machine does not have.
+ * A host with a device for host-device: an end of a veth pair, whose other end is
+ * also on the host. Directories of sysfs are created if a test needs a bus that the
+ * machine lacks.
  *
  * @module
  */
@@ -26,10 +26,10 @@ export interface DeviceOptions {
 
 /** A host with a device, and calls of host-device on it. */
 export class DeviceScene extends PluginScene<HostDeviceConfig> {
-  /** Stands for `/sys`. */
+  /** A directory in place of `/sys`. */
   readonly sysfs: string = sysfsOf(this.hosts);
 
-  /** @param keys More keys of the configuration, or other ones */
+  /** @param keys Additional or different keys of the configuration */
   constructor(
     keys: Keys = {},
     { hasIpam = true, isUp = false }: DeviceOptions = {},
@@ -47,7 +47,7 @@ export class DeviceScene extends PluginScene<HostDeviceConfig> {
     if (isUp) this.ip("link set ens5 up");
   }
 
-  /** Where the device is: on the host, in the container, or lost. */
+  /** The location of the device: on the host, in the container, or lost. */
   override get state(): unknown {
     const { host, sandbox } = this.hosts;
     return [describe(host), describe(sandbox), this.hosts.leases()];
@@ -74,7 +74,7 @@ export class DeviceScene extends PluginScene<HostDeviceConfig> {
       .filter((name) => name !== "lo" && !name.startsWith("wire"));
   }
 
-  /** Creates a file or a link to one in the directory that stands for `/sys`. */
+  /** Creates a file, or a link to a file, in the directory in place of `/sys`. */
   addSysfs(path: string, linkTo?: string): void {
     const target = `${this.sysfs}/${path}`;
     Deno.mkdirSync(target.slice(0, target.lastIndexOf("/")), {
