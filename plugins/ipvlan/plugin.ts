@@ -1,6 +1,6 @@
 /**
- * ipvlan: containers next to the host on the network of one of its links, all
- * with that link's MAC.
+ * ipvlan: containers next to the host on the network of one of its links, with the
+ * same MAC address as that link.
  *
  * ```
  *            host                            container
@@ -14,10 +14,10 @@
  * ```
  *
  * In a chain and without `ipam`, the interface gets the addresses of prevResult
- * in place of the interfaces that had them; without `master`, the single
- * interface of prevResult is the master.
+ * instead of their interfaces; without `master`, the single interface of prevResult
+ * is the master.
  *
- * DEL leaves nothing behind.
+ * DEL leaves no objects behind.
  *
  * @module
  */
@@ -118,7 +118,7 @@ function findInherited({ config, prevResult }: Call): Result | undefined {
   return prevResult;
 }
 
-/** @throws {CniError} 7 if prevResult has no interface, or several */
+/** @throws {CniError} 7 if prevResult contains no interface, or several */
 function masterOf(
   { config, prevResult }: Call<IpvlanConfig>,
 ): string | undefined {

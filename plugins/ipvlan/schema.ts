@@ -22,7 +22,7 @@ export const ipvlanSchema = once(() => {
   const config = netConf({
     ...masterKeys(),
     ...hostAccessKeys(),
-    /** `l2` if absent. */
+    /** The mode; `l2` if absent. */
     mode: optional(z.string()),
   });
   return refusing(
