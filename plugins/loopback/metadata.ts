@@ -1,5 +1,5 @@
 /**
- * What tools know about loopback. Its calls never load this file.
+ * Metadata of loopback for tools. Its calls never load this file.
  *
  * @module
  */

@@ -2,10 +2,10 @@
  * loopback: brings the sandbox's own `lo` up. Runtimes call it for every
  * container, before or in addition to its networks.
  *
- * It has no keys. CNI_IFNAME is ignored: the interface is always `lo`. ADD
- * returns prevResult if there is one, otherwise `lo` with the addresses that
- * the kernel assigns. DEL brings `lo` down, unless another interface is up;
- * `lo` itself belongs to the namespace.
+ * It has no keys. CNI_IFNAME is ignored: the interface is always `lo`. ADD returns
+ * prevResult if there is any, otherwise `lo` with the addresses that the kernel
+ * assigns. DEL brings `lo` down, unless a different interface is up; `lo` itself
+ * belongs to the namespace.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import {
 } from "../parts/sandbox/prev_result.ts";
 import { findSandbox, openSandbox } from "../parts/sandbox/sandbox.ts";
 
-/** Exists in every namespace and cannot be deleted, but its container may rename it. */
+/** Exists in every namespace and cannot be deleted, but its container can rename it. */
 const NAME = "lo";
 /** The Go plugin's text for a link without a hardware address. */
 const NO_MAC = "00:00:00:00:00:00";
@@ -45,7 +45,7 @@ export const loopback: Plugin = definePlugin({
   add(call): Result {
     using sandbox = openSandbox(call.args);
     const link = sandbox.link.get(NAME);
-    // An unreadable prevResult makes no difference.
+    // An unreadable prevResult is ignored.
     const { prevResult } = call;
     if (link.isUp) return prevResult ?? describe(sandbox, link, call);
     makeChanges(sandbox, [bringingUp(sandbox, link)]);
@@ -86,9 +86,9 @@ function bringDown(sandbox: Rtnl): void {
 }
 
 /**
- * Reports whether a pod may still need the interface: CNI_NETNS of a late DEL
- * may refer to another pod. All `lo` look alike, so a prevResult with only `lo`
- * does not identify the pod. Then other interfaces that are up show that the
+ * Reports whether a pod might still need the interface, because CNI_NETNS of a late
+ * DEL can refer to a different pod. All `lo` look alike, so a prevResult with only
+ * `lo` does not identify the pod. Other interfaces that are up then show that the
  * sandbox is in use.
  */
 function isInUse(sandbox: Rtnl, call: Call): boolean {
@@ -98,7 +98,7 @@ function isInUse(sandbox: Rtnl, call: Call): boolean {
     );
 }
 
-/** Lists the addresses of the interface in prevResult, if there is one. */
+/** Lists the addresses of the interface in prevResult, if it contains the interface. */
 function listKnownAddresses(call: Call): Cidr[] {
   const { interfaces = [], ips = [] } = readablePrevResult(call) ?? {};
   return ips.filter(({ interface: at = -1 }) =>
@@ -107,7 +107,7 @@ function listKnownAddresses(call: Call): Cidr[] {
 }
 
 /**
- * Lists the addresses that the kernel gave the interface.
+ * Lists the addresses that the kernel assigned to the interface.
  *
  * @throws {CniError} 999 if it has other addresses
  */

@@ -1,5 +1,5 @@
 /**
- * The scene of tests of loopback.
+ * The scene for tests of loopback.
  *
  * @module
  */
@@ -7,7 +7,10 @@
 import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 
-/** Creates a host with a sandbox with its loopback down, the kernel's default. */
+/**
+ * Creates a host with a sandbox whose loopback is down, which is the kernel's
+ * default.
+ */
 export function createHosts(): TestHosts {
   const hosts = TestHosts.create();
   runIn(hosts.sandbox, "ip", "link", "set", "lo", "down");
