@@ -1,6 +1,6 @@
 /**
- * macvlan: containers next to the host on the network of one of its links, each
- * with its own MAC.
+ * macvlan: containers next to the host on the network of one of its links, each with
+ * its own MAC address.
  *
  * ```
  *            host                               container
@@ -13,7 +13,7 @@
  *    192.168.1.0/24
  * ```
  *
- * Without `ipam` the interface is up and has no addresses. DEL leaves nothing
+ * Without `ipam`, the interface is up and has no addresses. DEL leaves no objects
  * behind.
  *
  * @module
@@ -120,8 +120,8 @@ const MODES = {
 };
 
 /**
- * Reads the container's MAC. The runtime's takes precedence over CNI_ARGS, and
- * both over the configuration's.
+ * Reads the container's MAC address. The runtime's address takes precedence over
+ * CNI_ARGS, and both over the configuration's address.
  */
 function macOf({ args, config }: Call<MacvlanConfig>): Mac | undefined {
   return firstMac(

@@ -23,10 +23,10 @@ export const macvlanSchema = once(() =>
     netConf({
       ...masterKeys(),
       ...hostAccessKeys(),
-      /** `bridge` if absent. */
+      /** The mode; `bridge` if absent. */
       mode: optional(z.string()),
       mac: optional(z.string()),
-      /** How many broadcasts may wait; the kernel's default if absent or 0. */
+      /** How many broadcasts can wait; the kernel's default if absent or 0. */
       bcqueuelen: optional(uint32Schema()),
       runtimeConfig: optional(z.looseObject({ mac: optional(z.string()) })),
     }),
