@@ -1,6 +1,6 @@
 /**
- * The files by which a test controls noop and sees its input. Their keys are
- * the Go noop's, so that each noop reads the other's files.
+ * The files with which a test controls noop and reads its input. Their keys equal the
+ * Go noop's keys, so that each noop reads the other's files.
  *
  * Source: containernetworking/cni plugins/test/noop/debug/debug.go.
  *
@@ -13,7 +13,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import { optional } from "../../cni/config/types.ts";
 import { decode, once, parseJson, type Schema } from "../../base/json/json.ts";
 
-/** Instructions for noop. Missing or empty ones are skipped. */
+/** Instructions for noop. Missing or empty instructions are skipped. */
 export interface Script {
   /**
    * Output, verbatim. `PASSTHROUGH` stands for the prevResult, and `INJECT-DNS`
@@ -45,7 +45,7 @@ export interface RecordedArgs {
   readonly StdinData: string;
 }
 
-/** One call of noop. */
+/** A call of noop. */
 export interface RecordedCall {
   /** CNI_COMMAND. */
   readonly Command: string;
@@ -95,7 +95,8 @@ export function readScript(path: string): Script {
 }
 
 /**
- * Writes a call into its debug file, and replaces the previous call. The change
+ * Writes a call into its debug file, and replaces the previous call. The change is
+ * atomic for readers.
  * is atomic for readers.
  *
  * @throws {CniError} 5 if the file cannot be written
@@ -114,8 +115,8 @@ export function writeCall(
 }
 
 /**
- * Appends a call to a command log, a list of all calls. The file must exist,
- * and may be empty. Processes that log at the same time wait for each other.
+ * Appends a call to a command log, which is a list of all calls. The file must exist,
+ * and can be empty. Processes that log at the same time wait for each other.
  *
  * @throws {CniError} 5 if the file cannot be read and written, 6 or 7 if it is
  *   not a list
@@ -130,8 +131,8 @@ export function logCall(path: string, call: RecordedCall): void {
   const text = Deno.readTextFileSync(path);
   const calls = text === "" ? null : parseJson(text, what);
   const list = decode(z.nullable(z.array(z.unknown())), calls, what) ?? [];
-  // The descriptor would overwrite the beginning. The lock covers the file,
-  // whichever descriptor writes.
+  // The descriptor would overwrite the beginning. The lock covers the file, whichever
+  // descriptor writes.
   Deno.writeTextFileSync(path, JSON.stringify([...list, call]));
 }
 

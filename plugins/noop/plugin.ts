@@ -1,8 +1,8 @@
 /**
- * noop: a plugin that does nothing, records its calls and returns a given
- * result: a test double for any plugin, in tests of runtimes.
+ * noop: a plugin that creates nothing, records its calls and returns a specified
+ * result, as a test double for any plugin in tests of runtimes.
  *
- * The test writes a debug file, names it by `DEBUG=PATH` in CNI_ARGS or by
+ * The test writes a debug file, names it with `DEBUG=PATH` in CNI_ARGS or with
  * `debugFile` in the configuration, and reads it again afterwards.
  *
  * ```json
@@ -40,7 +40,7 @@ import {
 
 const noopSchema = once(() =>
   netConf({
-    /** Path of the debug file, unless CNI_ARGS has one. */
+    /** Path of the debug file, unless CNI_ARGS contains a path. */
     debugFile: optional(z.string()),
     /** Path of the file that records every call. */
     commandLog: optional(z.string()),
@@ -57,10 +57,10 @@ export interface NoopResult {
 }
 
 /**
- * Creates the plugin for one call.
+ * Creates the plugin for a single call.
  *
- * @param end Prints and ends the process. Noop's output need not be a result,
- *   nor match the exit status of a plugin
+ * @param end Prints and ends the process. Noop's output need neither be a result, nor
+ * match the exit status of a plugin
  * @throws {CniError} If CNI_ARGS is set and names no debug file
  *
  * Source: containernetworking/cni plugins/test/noop/main.go.
@@ -87,7 +87,7 @@ export function createNoop(
 }
 
 /**
- * The first is not a version of the specification: readers must tolerate it.
+ * The first version is not in the specification, but readers must tolerate it.
  */
 const DEFAULT_VERSIONS = ["0.-42.0", ...SPEC_VERSIONS];
 
@@ -109,13 +109,14 @@ function debugFileOf(stdin: Uint8Array): string | undefined {
 }
 
 /**
- * Follows the debug file.
+ * Carries out the instructions of the debug file.
  *
  * @throws {CniError} The file's error; 5, 6 or 7 if one of the files is
  *   unusable; 1, 6 or 7 if the prevResult is needed, but missing or invalid
  */
 function follow(call: Call<NoopConfig>, input: DispatchInput): NoopResult {
-  // Decodes prevResult, so that a runtime that sends a malformed one notices.
+  // Decodes prevResult, so that a runtime that sends a malformed prevResult gets an
+  // error.
   const { args, config, prevResult, stdin } = call;
   const path = parseArgs(args.args).get("DEBUG") ?? config.debugFile ?? "";
   if (path === "") {

@@ -1,6 +1,6 @@
 /**
- * noop, the plugin that records how it was called and answers what it was told,
- * for tests of what calls plugins.
+ * noop, the plugin that records its calls and returns specified results, for tests of
+ * code that calls plugins.
  *
  * ```ts ignore
  * using directory = new PluginDirectory();
@@ -11,8 +11,8 @@
  * assertEquals(readDebug(debug)?.Command, "ADD");
  * ```
  *
- * A plugin that takes too long is one with `SleepSeconds`, or
- * `directory.add("sleep", "exec sleep 60")`.
+ * For a plugin that takes too long, use `SleepSeconds`, or `directory.add("sleep",
+ * "exec sleep 60")`.
  *
  * @module
  */
@@ -38,7 +38,7 @@ import type { RecordedArgs, RecordedCall, Script } from "./debug_file.ts";
 /** The content of a debug file, which controls noop. */
 export type Debug = Script;
 
-/** One call of noop, with its stdin as text. */
+/** A call of noop, with its stdin as text. */
 export interface NoopCall {
   readonly Command: string;
   readonly CmdArgs: RecordedArgs;
@@ -47,8 +47,8 @@ export interface NoopCall {
 }
 
 /**
- * Installs noop: the compiled one if `CNI_BIN` is set, else one that runs our
- * sources with this deno, which takes a second to prepare.
+ * Installs noop: the compiled executable if `CNI_BIN` is set, otherwise a script that
+ * runs our sources with this deno, which takes a second to prepare.
  *
  * @param directory A directory of CNI_PATH
  * @param name The type of the plugin that it replaces
@@ -59,7 +59,7 @@ export function installNoop(directory: string, name = "noop"): string {
   const bin = Deno.env.get("CNI_BIN");
   if (bin && name === "noop") Deno.symlinkSync(`${bin}/cni`, path);
   else {
-    // Under another name the compiled one would be another plugin.
+    // With a different name, the compiled executable would be a different plugin.
     const program = bin ? [linkNoop(bin)] : interpretedNoop();
     const command = program.map((word) => `'${word}'`).join(" ");
     Deno.writeTextFileSync(path, `#!/bin/sh\nexec ${command}\n`, {
@@ -84,13 +84,13 @@ function linkNoop(bin: string): string {
 
 let bundle: string | undefined;
 
-/** Returns the command that runs noop with this deno; it needs no environment. */
+/** Returns the command that runs noop with this deno. It needs no environment. */
 function interpretedNoop(): string[] {
   bundle ??= bundleNoop();
   return [Deno.execPath(), "run", "-A", "--no-config", bundle];
 }
 
-/** Creates the script of noop once per process, which removes it at its end. */
+/** Creates the script of noop once per process, which removes it on exit. */
 function bundleNoop(): string {
   const directory = Deno.makeTempDirSync({ prefix: "cni-noop-" });
   addEventListener("unload", () => {
@@ -98,7 +98,7 @@ function bundleNoop(): string {
   });
   const path = `${directory}/noop.js`;
   const { success, stderr } = new Deno.Command(Deno.execPath(), {
-    // The stand-ins are everywhere and do; no server is asked.
+    // The stand-ins are always available and sufficient, so no server is contacted.
     args: ["bundle", "--quiet", ...OFFLINE_FLAGS, `--output=${path}`]
       .concat("plugins/noop/main.ts"),
     cwd: decodeURIComponent(new URL("../..", import.meta.url).pathname),
@@ -143,13 +143,13 @@ function readCall({ Command, CmdArgs }: RecordedCall): NoopCall {
 /** Keys of a configuration. */
 export type Keys = Readonly<Record<string, unknown>>;
 
-/** A network in either form. */
+/** A network in the form of a single plugin or a list. */
 export type Network = NetworkConf | NetworkConfList;
 
 /** The name of the network, whatever its form. */
 export const NETWORK = "apitest";
 
-/** A result that any version from 0.3.0 on can be read from. */
+/** A result that can be read as any version since 0.3.0. */
 export const RESULT: JsonObject = {
   cniVersion: "1.0.0",
   ips: [{ gateway: "10.1.2.1", address: "10.1.2.3/24" }],
@@ -172,7 +172,7 @@ export class NoopNetwork implements Disposable {
     writeCommandLog(this.commandLog);
   }
 
-  /** Path of the debug file of one of the plugins. */
+  /** Path of a plugin's debug file. */
   debugFile(plugin = 0): string {
     return `${this.directory.path}/debug${plugin}`;
   }
@@ -182,17 +182,17 @@ export class NoopNetwork implements Disposable {
     writeDebug(this.debugFile(plugin), debug);
   }
 
-  /** The last call of one of the plugins, if there was any. */
+  /** The last call of a plugin, if there was any. */
   call(plugin = 0): NoopCall | undefined {
     return readDebug(this.debugFile(plugin));
   }
 
-  /** All commands that any plugin got, in order. */
+  /** All commands of all plugins, in order. */
   get commands(): string[] {
     return readCommandLog(this.commandLog).map(({ Command }) => Command);
   }
 
-  /** Builds a network of one plugin with the debug file `debug`. */
+  /** Builds a network of a single plugin with the debug file `debug`. */
   single(debug: Debug = {}, keys: Keys = {}): NetworkConf {
     return parseNetworkConf(encodeText({
       name: NETWORK,
@@ -223,14 +223,14 @@ export class NoopNetwork implements Disposable {
     }));
   }
 
-  /** Builds the configuration of one plugin, and creates its debug file. */
+  /** Builds the configuration of a plugin, and creates its debug file. */
   plugin(debug: Debug = {}, index = 0): Keys {
     this.tell({ ReportResult: JSON.stringify(RESULT), ...debug }, index);
     const { commandLog } = this;
     return { type: "noop", debugFile: this.debugFile(index), commandLog };
   }
 
-  /** Describes the attachment that the rows are about. */
+  /** Describes the attachment of the tests. */
   conf(keys: Partial<RuntimeConf> = {}): RuntimeConf {
     return {
       containerId: "some-container-id",
@@ -242,7 +242,7 @@ export class NoopNetwork implements Disposable {
     };
   }
 
-  /** Attaches, as {@linkcode conf} unless told otherwise. */
+  /** Attaches; by default, with {@linkcode conf}. */
   add(network: Network, conf = this.conf()): Promise<AttachmentResult> {
     return "plugins" in network
       ? this.runtime.addNetworkList(network, conf)
@@ -284,7 +284,10 @@ export class NoopNetwork implements Disposable {
     return `${this.cacheDir}/results/${NETWORK}-some-container-id-eno0`;
   }
 
-  /** Writes the attachment's file, in the format before there was a cache of more than results. */
+  /**
+   * Writes the attachment's file, in the old format of a cache that contained only
+   * results.
+   */
   writeCacheFile(content: unknown): void {
     Deno.mkdirSync(`${this.cacheDir}/results`, { recursive: true });
     const isText = typeof content === "string";
@@ -319,7 +322,7 @@ export class NoopNetwork implements Disposable {
   }
 }
 
-/** The capability arguments of the runtime; no plugin wants `otherStuff`. */
+/** The capability arguments of the runtime; no plugin declares `otherStuff`. */
 export const PORTS = {
   portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
   somethingElse: ["foobar", "baz"],
@@ -327,7 +330,7 @@ export const PORTS = {
   otherStuff: [1],
 };
 
-/** The part of them that plugins get. */
+/** The capability arguments that plugins receive. */
 export const RUNTIME_CONFIG = {
   portMappings: PORTS.portMappings,
   somethingElse: PORTS.somethingElse,
@@ -337,7 +340,7 @@ function encodeText(document: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(document));
 }
 
-/** Builds a row from a test that gets its own runtime. */
+/** Builds a row from a test, which gets a separate runtime. */
 export function row(test: (noop: NoopNetwork) => Promise<void> | void): Row {
   return async () => {
     using noop = new NoopNetwork();
