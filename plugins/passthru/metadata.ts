@@ -1,5 +1,5 @@
 /**
- * What tools know about passthru. Its calls never load this file.
+ * Metadata of passthru for tools. Its calls never load this file.
  *
  * @module
  */

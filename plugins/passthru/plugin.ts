@@ -1,12 +1,12 @@
 /**
- * passthru: a plugin that does nothing, for the first place of a list whose
- * other plugins expect to be chained.
+ * passthru: a plugin that does nothing, as the first plugin of a list whose other
+ * plugins must be chained.
  *
  * ```
  * { "type": "passthru" }  ──empty result──▶  { "type": "tuning", … }
  * ```
  *
- * ADD returns the previous plugin's result, or an empty one. CHECK and DEL do
+ * ADD returns the previous plugin's result, or an empty result. CHECK and DEL do
  * nothing.
  *
  * @module
