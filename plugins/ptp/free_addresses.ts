@@ -1,10 +1,10 @@
 /**
- * Which addresses a container may have: the plugin routes them to the veth
- * pair, and so takes them from any other machine that the host reaches at these
- * addresses. Loaded only if the host has a route of its own to an address.
+ * Checks which addresses a container can get: the plugin routes them to the veth
+ * pair, and therefore away from any other machine that the host reaches at these
+ * addresses. Loaded only if the host has a route to an address.
  *
- * An address of a subnet that the host is in is not refused for that alone: a
- * node's pods may have addresses of the uplink's subnet, as in networks of cloud
+ * An address in one of the host's subnets is not refused for that reason alone: a
+ * node's pods can have addresses in the uplink's subnet, as in networks of cloud
  * providers.
  *
  * @module
@@ -36,7 +36,7 @@ import {
 } from "../parts/address/free_ip.ts";
 import { ipamHas } from "../parts/address/ipam_traits.ts";
 
-/** Whose the addresses are. */
+/** The attachment that gets the addresses. */
 export interface AddressOwner {
   readonly call: Call;
   /** The result with the addresses. */
@@ -47,10 +47,11 @@ export interface AddressOwner {
 export type StalePairTest = (pair: Link, ip: Ip) => boolean;
 
 /**
- * Builds the test for an attachment. The veth pair that it has left itself is replaced.
- * So is another veth pair of the network whose other end does not have the address:
- * the IPAM plugin has leased it again, so the old lease has ended. That alone proves
- * nothing: leases may have been deleted or restored while the container runs.
+ * Builds the test for an attachment. The attachment's own old veth pair is replaced.
+ * So is a different veth pair of the network whose other end does not have the
+ * address: the IPAM plugin has leased the address again, so the old lease has ended.
+ * The new lease alone proves nothing, because leases might have been deleted or
+ * restored while the container runs.
  */
 export function stalePairTest(
   host: Rtnl,
@@ -70,11 +71,11 @@ export function stalePairTest(
 }
 
 /**
- * Checks that an address is free, as far as the host knows: neither the host's,
- * nor a router's or a neighbour's, nor a living container's.
+ * Checks that an address is unused, as far as the host can determine: neither the
+ * host, nor a router or a neighbour, nor a running container uses it.
  *
  * @param entry The host's route to the address
- * @throws {CniError} 7 if it is the host's or a router's, 11 if it is in use
+ * @throws {CniError} 7 if the host or a router has it, 11 if it is in use
  */
 export function checkAddressFree(
   host: Rtnl,
@@ -83,22 +84,22 @@ export function checkAddressFree(
   isStale: StalePairTest,
 ): void {
   const { destination, isUnicast, hasGateway } = entry;
-  // The other types that are found are the types of table local.
+  // The other types in the result are the types in table local.
   if (!isUnicast) throw hostAddressError(host, ip, entry);
   if (destination.equals(Cidr.host(ip))) {
     return refuseIfUsed(host, ip, entry, isStale);
   }
-  // Only what is on one of the host's links can be a neighbour's.
+  // Only an address on one of the host's links can belong to a neighbour.
   if (!hasGateway) checkNoNeighbor(host, ip, entry, isStale);
 }
 
 /**
- * Replaces the route to an address that another link already has, if it is left
- * from a dead container.
+ * Replaces the route to an address that a different link already has, if it remains
+ * from a deleted container.
  *
- * @param refusal What the kernel answered when the route was added
- * @throws {CniError} 11 if a living container has the address
- * @throws {SyscallError} The refusal, if the route in the way leads to no link
+ * @param refusal The kernel's error when the route was added
+ * @throws {CniError} 11 if a running container has the address
+ * @throws {SyscallError} The refusal, if the conflicting route leads to no link
  */
 export function replaceStaleRoute(
   host: Rtnl,
@@ -118,7 +119,7 @@ export function replaceStaleRoute(
 }
 
 /**
- * Refuses an address that has a route of its own, unless that is left from a dead
+ * Refuses an address that already has a route, unless it remains from a deleted
  * container.
  *
  * @throws {CniError} 11
@@ -135,7 +136,7 @@ function refuseIfUsed(
   }
 }
 
-/** @param entry The route to the links on which the address may be */
+/** @param entry The route to the links that the address might be on */
 function checkNoNeighbor(
   host: Rtnl,
   ip: Ip,
@@ -166,8 +167,8 @@ function checkNoNeighbor(
 
 /**
  * Describes the link that leads to an address; undefined if it is the veth pair of a
- * dead container, or of this attachment. A veth pair is dead if its other end is down
- * or its namespace has ended.
+ * deleted container, or of this attachment. The container of a veth pair counts as
+ * deleted if its end is down or its namespace no longer exists.
  */
 function findUser(
   host: Rtnl,

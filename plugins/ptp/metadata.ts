@@ -1,5 +1,5 @@
 /**
- * What tools know about ptp. Its calls never load this file.
+ * Metadata of ptp for tools. Its calls never load this file.
  *
  * @module
  */

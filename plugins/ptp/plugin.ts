@@ -1,5 +1,5 @@
 /**
- * ptp: a veth pair between the host and one container.
+ * ptp: a veth pair between the host and a container.
  *
  * ```
  *         host                          container
@@ -12,8 +12,8 @@
  *                                  …the routes of the IPAM plugin
  * ```
  *
- * DEL leaves nothing of the attachment behind. Forwarding, which ADD turns on
- * in the host, stays on: other attachments need it.
+ * DEL leaves no objects of the attachment behind. Forwarding, which ADD turns on in
+ * the host, stays on, because other attachments need it.
  *
  * @module
  */
@@ -133,11 +133,12 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       },
     ];
     await tryAll([
-      // Before the veth pair, so that the kernel's waits for both coincide.
+      // This precedes the deletion of the veth pair, so that the kernel's waits for
+      // both coincide.
       ["remove the masquerade", () => endMasquerade(call, sockets)],
       unlink,
-      // Once an address is allocated again, it must no longer be routed to the
-      // old container.
+      // Once an address is allocated again, it must no longer be routed to the old
+      // container.
       ["release the addresses", async () => {
         if (call.config.ipam?.type) await call.ipam.del();
       }, unlink],
@@ -159,8 +160,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
 });
 
 /**
- * Tells the Go plugin's veth pairs from the Go bridge plugin's, which are ports of
- * a bridge.
+ * Distinguishes the Go plugin's veth pairs from the Go bridge plugin's pairs, which
+ * are ports of a bridge.
  */
 function isNoPort({ masterIndex }: Link): boolean {
   return masterIndex === undefined;

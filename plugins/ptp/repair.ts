@@ -1,5 +1,5 @@
 /**
- * REPAIR: the steps of ADD for what the veth pair has lost.
+ * REPAIR: repeats the steps of ADD for missing parts of the veth pair.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import {
 import type { PtpConfig } from "./schema.ts";
 
 /**
- * Makes again what is missing, if the veth pair exists: nothing else leads to the
+ * Restores missing parts if the veth pair exists, because nothing else leads to the
  * container.
  *
  * @throws {Error} If the kernel refuses, or an address is routed elsewhere
@@ -78,6 +78,6 @@ export async function repair(
   });
   ensureForwarding(host.netns, addresses);
   await repairMasquerade(call, addresses);
-  // Last: the host and its containers reach each other without it.
+  // This is last, because the host and its containers reach each other without it.
   ensureForwardingFrom(host.netns, addresses, end.name);
 }

@@ -41,13 +41,12 @@ const PAIR_GATEWAYS: Readonly<Record<IpFamily, string>> = {
 };
 
 /**
- * Completes every address with a gateway: its own gateway; without one, the
- * first of its family; otherwise one that is only valid on the veth pair. The
- * plugin does not derive one from the subnet, as it might be a router's on
- * another link of the host.
+ * Completes every address with a gateway: its own gateway; otherwise the first
+ * gateway of its family; otherwise a gateway that is only valid on the veth pair. The
+ * plugin does not derive a gateway from the subnet, because it might be a router on a
+ * different link of the host.
  *
- * @throws {CniError} 7 without addresses, or if a gateway is of the other
- *   family
+ * @throws {CniError} 7 without addresses, or if a gateway is of the other family
  */
 export function routedIpsOf({ ips }: Result): RoutedIp[] {
   const refuse = (why: string): CniError =>
@@ -69,7 +68,7 @@ export function routedIpsOf({ ips }: Result): RoutedIp[] {
   });
 }
 
-/** Gives the container its addresses, brings its end up and adds its routes. */
+/** Adds addresses to the container's end, brings it up and adds its routes. */
 export function configureContainerEnd(
   sandbox: Rtnl,
   link: LinkEnd,
@@ -92,8 +91,8 @@ export function configureContainerEnd(
 }
 
 /**
- * Lists the routes of all traffic through the gateways: the gateway is on the
- * veth pair, the rest of the subnet behind it.
+ * Lists the routes of all traffic through the gateways: the gateway is on the veth
+ * pair, and the rest of the subnet is behind the gateway.
  */
 export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
   const routes = ips.flatMap(({ address, gateway }): KernelRoute[] => {
@@ -108,7 +107,7 @@ export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
       ? [toGateway]
       : [toGateway, { destination, gateway, preferredSource }];
   });
-  // Addresses may share a gateway or a subnet: the first one is the source.
+  // Addresses can share a gateway or a subnet: the first address is the source.
   return routes.filter(({ destination }, position) =>
     routes.findIndex((other) => other.destination.equals(destination)) ===
       position
@@ -116,7 +115,7 @@ export function gatewayRoutes(ips: readonly RoutedIp[]): KernelRoute[] {
 }
 
 /**
- * Translates a route of the result; without a gateway it uses the first of its
+ * Converts a route of the result. Without a gateway, it uses the first gateway of its
  * family.
  */
 export function containerRoute(
@@ -127,17 +126,17 @@ export function containerRoute(
   const { gateway } = kernelRoute;
   return {
     ...kernelRoute,
-    // No subnet is on the veth pair, so the kernel would refuse any other gateway
-    // than the addresses' own.
+    // No subnet is on the veth pair, so the kernel would refuse any gateway except
+    // the addresses' own gateways.
     isOnLink: gateway !== undefined &&
       !ips.some((ip) => ip.gateway.equals(gateway)),
   };
 }
 
 /**
- * Checks that the addresses are nobody else's, as far as the host knows.
+ * Checks that no other machine uses the addresses, as far as the host can determine.
  *
- * @throws {CniError} 7 if one is the host's or a router's, 11 if it is in use
+ * @throws {CniError} 7 if the host or a router has an address, 11 if it is in use
  */
 export async function checkAddressesFree(
   host: Rtnl,
@@ -161,8 +160,8 @@ function isBehindRouter(entry: RouteEntry, ip: Ip): boolean {
 }
 
 /**
- * Gives the host the gateways' addresses, and routes the container's to the
- * veth pair.
+ * Adds the gateways' addresses to the host, and routes the container's addresses to
+ * the veth pair.
  *
  * @throws {Error} If an address is routed elsewhere
  */
