@@ -1,5 +1,5 @@
 /**
- * A call of remote: its daemon, and how to ask it.
+ * A call of remote: its daemon, and its requests.
  *
  * @module
  */
@@ -15,14 +15,14 @@ import { toDaemonError } from "./daemon_errors.ts";
 import { exchange, type HttpAnswer, type HttpRequest } from "./http.ts";
 import type { RemoteConfig } from "./schema.ts";
 
-/** What a configuration without a key means, under one name of the plugin. */
+/** The values of missing keys, for a name of the plugin. */
 export interface Defaults {
   readonly protocol: "cni" | "contiv";
   readonly socket: string;
   readonly interfaces: boolean;
 }
 
-/** Time limits by default, in seconds. They leave the runtime time to undo. */
+/** Default time limits, in seconds. They leave the runtime time to undo ADD. */
 const TIMEOUT_SECONDS: Readonly<Record<string, number>> = {
   ADD: 55,
   DEL: 30,
@@ -38,7 +38,7 @@ export interface RemoteCall extends Disposable {
   readonly args: CmdArgs;
   /** The environment of the call. */
   readonly env: Environment;
-  /** The configuration, byte for byte. */
+  /** The configuration, unchanged. */
   readonly stdin: Uint8Array;
   readonly prevResult: () => Result | undefined;
   readonly config: RemoteConfig;
@@ -47,20 +47,20 @@ export interface RemoteCall extends Disposable {
   readonly interfaces: boolean;
   readonly envAll: boolean;
   readonly log: Log;
-  /** Ends the call. */
+  /** Aborts the call. */
   readonly signal: AbortSignal;
   /** Adds the configuration's `basePath` to a path. */
   path(path: string): string;
   /**
-   * Sends a request, and waits for its answer.
+   * Sends a request, and waits for the response.
    *
-   * @throws {CniError} 11 if the daemon is away or does not answer (50 for
-   *   STATUS), 100 if its answer or its socket cannot be used
+   * @throws {CniError} 11 if the daemon is unavailable or does not respond (50 for
+   * STATUS), 100 if its response or its socket cannot be used
    */
   request(request: Omit<HttpRequest, "headers">): Promise<HttpAnswer>;
 }
 
-/** Prepares a call. Its time limit begins. */
+/** Prepares a call, and starts its time limit. */
 export function openCall(
   call: Call<RemoteConfig>,
   defaults: Defaults,

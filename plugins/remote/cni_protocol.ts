@@ -1,6 +1,6 @@
 /**
- * Thick multus's protocol: one request for every command, with the environment
- * and the configuration.
+ * Thick multus' protocol: a request for every command, with the environment and the
+ * configuration.
  *
  * Source: multus-cni pkg/server/api.
  *
@@ -30,10 +30,10 @@ const ALWAYS = [
 /** Source: OpenTelemetry, environment variables as context carriers. */
 const TRACE = ["TRACEPARENT", "TRACESTATE", "BAGGAGE"];
 
-/** Statuses with which a daemon refuses a command that it does not know. */
+/** Statuses with which a daemon refuses an unknown command. */
 const UNKNOWN_STATUS: readonly number[] = [404, 405, 501];
 
-/** Has the daemon run ADD. */
+/** Makes the daemon run ADD. */
 export async function add(call: RemoteCall): Promise<Result> {
   const answer = await post(call);
   if (answer.status !== 200) throw refusalOf(call, answer);
@@ -45,7 +45,7 @@ export async function add(call: RemoteCall): Promise<Result> {
   }
 }
 
-/** Has the daemon run DEL, CHECK or GC. */
+/** Makes the daemon run DEL, CHECK or GC. */
 export async function run(call: RemoteCall): Promise<void> {
   const answer = await post(call);
   const { status } = answer;
@@ -56,7 +56,10 @@ export async function run(call: RemoteCall): Promise<void> {
   throw refusalOf(call, answer);
 }
 
-/** Asks the daemon, or whether it is ready if it does not know STATUS. */
+/**
+ * Runs STATUS; if the daemon does not support it, requests whether the daemon is
+ * ready.
+ */
 export async function status(call: RemoteCall): Promise<void> {
   const answer = await post(call);
   if (answer.status === 200) return checkBody(answer.body);
@@ -98,7 +101,7 @@ function envOf({ env, envAll }: RemoteCall): Record<string, string> {
   return Object.fromEntries([...more, ...always]);
 }
 
-/** Reads `{"Result": …}`, as multus answers, or the result itself. */
+/** Reads `{"Result": …}`, which multus returns, or the result itself. */
 function resultOf(body: string): Result {
   const document = parseObject(body);
   if (document === undefined) {
@@ -139,19 +142,19 @@ function checkInterfaces({ interfaces, ips }: Result): void {
   }
 }
 
-/** Some daemons report errors with status 200. */
+/** Checks for an error, because some daemons report errors with status 200. */
 function checkForError(body: string): void {
   const reported = errorIn(body);
   if (reported !== undefined) throw reported;
 }
 
-/** Parses the error that a daemon reports. Code 0 would mean none. */
+/** Parses the error that a daemon reports. Code 0 means no error. */
 function errorIn(body: string): CniError | undefined {
   const error = parseDaemonError(body);
   return error?.code === 0 ? undefined : error;
 }
 
-/** An answer without a result is empty, or an object. */
+/** Checks that a response without a result is empty, or an object. */
 function checkBody(body: string): void {
   checkForError(body);
   if (body.trim() === "" || parseObject(body) !== undefined) return;
@@ -162,7 +165,7 @@ function checkBody(body: string): void {
   );
 }
 
-/** Returns the error that the daemon reports, or names its status. */
+/** Returns the error that the daemon reports, or an error with its status. */
 function refusalOf(
   { command, socket, path }: RemoteCall,
   { status, body }: HttpAnswer,
@@ -179,10 +182,12 @@ function refusalOf(
   );
 }
 
-/** The longest part of an answer in errors. Go's errors have the cause at the end. */
+/**
+ * The longest part of a response in errors. Go's errors contain the cause at the end.
+ */
 const SHOWN = 2000;
 
-/** Returns the start of an answer, for errors. */
+/** Returns the start of a response, for errors. */
 export function startOf(body: string): string {
   const text = body.trim();
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;

@@ -1,5 +1,5 @@
 /**
- * contivk8s's protocol: a request for ADD and one for DEL, with the pod's names.
+ * contivk8s' protocol: a request for ADD and a request for DEL, with the pod's names.
  *
  * Source: contiv/netplugin mgmtfn/k8splugin.
  *
@@ -24,7 +24,7 @@ import { escapeAsGo } from "../../base/json/json_bytes.ts";
 
 const ADD_POD = "/ContivCNI.AddPod", DEL_POD = "/ContivCNI.DelPod";
 
-/** The answer's body. */
+/** The response's body. */
 interface Answer {
   readonly result: number;
   readonly addresses: readonly string[];
@@ -48,12 +48,12 @@ export async function add(call: RemoteCall): Promise<Result> {
   }
 }
 
-/** Deletes it. */
+/** Deletes the pod's endpoint. */
 export async function del(call: RemoteCall): Promise<void> {
   await post(call, DEL_POD);
 }
 
-/** Checks that the daemon listens, whatever it answers: it has no status. */
+/** Checks that the daemon listens, whatever its response, because it has no status. */
 export async function status(call: RemoteCall): Promise<void> {
   await call.request({
     method: "GET",
@@ -76,7 +76,7 @@ async function post(call: RemoteCall, path: string): Promise<Answer> {
 
 const text = (value: string): string => value;
 
-/** Encodes the names in the daemon's order, without those that are empty. */
+/** Encodes the names in the daemon's order, without empty names. */
 function encodeBody(call: RemoteCall, netns: string): string {
   const { args: cniArgs, containerId, ifName } = call.args;
   const known = loadArgs<Record<string, string>>(
@@ -90,7 +90,7 @@ function encodeBody(call: RemoteCall, netns: string): string {
   const body = {
     K8S_POD_NAME: known["K8S_POD_NAME"],
     K8S_POD_NAMESPACE: known["K8S_POD_NAMESPACE"],
-    // Without it, the daemon could not delete the endpoint.
+    // Without this, the daemon could not delete the endpoint.
     K8S_POD_INFRA_CONTAINER_ID: known["K8S_POD_INFRA_CONTAINER_ID"] ??
       containerId,
     CNI_NETNS: netns,
@@ -102,7 +102,7 @@ function encodeBody(call: RemoteCall, netns: string): string {
 
 /**
  * @throws {CniError} With the daemon's code, or 100
- * @throws {UnusableResult} If ADD succeeded without an answer that can be read
+ * @throws {UnusableResult} If ADD succeeded without a readable response
  */
 function readAnswer(
   call: RemoteCall,
@@ -121,7 +121,7 @@ function readAnswer(
       "the daemon's answer is not a JSON object of the expected form",
       { details: startOf(body) },
     );
-    // The daemon may have done its work.
+    // The daemon might have completed the command.
     throw path === ADD_POD
       ? new UnusableResult("the answer cannot be used", { cause: error })
       : error;
@@ -170,7 +170,7 @@ function parseAddress(text: string): Cidr {
   }
 }
 
-/** Adds the endpoint's addresses to the result of the plugin before. */
+/** Adds the endpoint's addresses to the previous plugin's result. */
 function merge(call: RemoteCall, addresses: readonly Cidr[]): Result {
   const before = call.prevResult() ?? emptyResult();
   const { ifName: name, netns: sandbox } = call.args;
@@ -188,7 +188,7 @@ function merge(call: RemoteCall, addresses: readonly Cidr[]): Result {
   };
 }
 
-/** Creates an error in contivk8s's form. */
+/** Creates an error in contivk8s' form. */
 function failure(
   code: number,
   message: string,

@@ -6,16 +6,16 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 
-/** Code of errors that the specification does not have. */
+/** Code of errors that the specification lacks. */
 export const OWN_CODE = 100;
 
-/** Nothing was sent: no process listens. */
+/** The request was not sent: no process listens. */
 export class DaemonAway extends Error {
   /** Names the class in texts. */
   override readonly name = "DaemonAway";
 }
 
-/** Nothing was sent: a process might listen, but accepts no connection. */
+/** The request was not sent: a process might listen, but accepts no connection. */
 export class DaemonBusy extends Error {
   /** Names the class in texts. */
   override readonly name = "DaemonBusy";
@@ -27,17 +27,20 @@ export class AnswerLost extends Error {
   override readonly name = "AnswerLost";
 }
 
-/** The daemon answered something that is not a usable answer. */
+/** The daemon's response cannot be used. */
 export class BadAnswer extends Error {
   /** Names the class in texts. */
   override readonly name = "BadAnswer";
 }
 
-/** Nobody did anything: the daemon is away, or does not know the command. */
+/**
+ * The command was not run: the daemon is unavailable, or does not support the
+ * command.
+ */
 export class DaemonMissing extends CniError {}
 
 /**
- * The daemon did ADD, but its answer cannot be used; the cause contains the
+ * The daemon has run ADD, but its response cannot be used; the cause contains the
  * reason.
  */
 export class UnusableResult extends Error {}

@@ -1,6 +1,6 @@
 /**
- * A container's namespace under a path such as /proc/PID/ns/net, for daemons
- * that find it by a process only.
+ * A container's namespace under a path such as /proc/PID/ns/net, for daemons that can
+ * only find it through a process.
  *
  * @module
  */
@@ -13,15 +13,15 @@ import type { RemoteCall } from "./call.ts";
 
 /** A path of the namespace, until disposal. */
 export interface HeldNetns extends Disposable {
-  /** "" if the namespace no longer exists. */
+  /** The path; "" if the namespace no longer exists. */
   readonly path: string;
 }
 
 const OF_PROCESS = /^\/proc\/\d+\/ns\/net$/;
 
 /**
- * Starts a process in the namespace, if the daemon needs one and the path does
- * not already name a process.
+ * Starts a process in the namespace, if the daemon needs a process and the path does
+ * not already contain one.
  *
  * @throws {CniError} 8 if the namespace cannot be entered; not in DEL if it was
  * deleted
@@ -41,7 +41,7 @@ export function holdNetns(
     return {
       path: `/proc/${child.pid}/ns/net`,
       [Symbol.dispose](): void {
-        // The process ends with its input.
+        // The process exits when its input ends.
         child.stdin.close().catch(() => {});
         child.status.catch(() => {});
       },

@@ -1,6 +1,6 @@
 /**
- * One HTTP request over a unix socket, with a deadline and a limit for the
- * answer's size. It does not block other calls of this process.
+ * An HTTP request over a unix socket, with a deadline and a limit for the response's
+ * size. It does not block other calls of this process.
  *
  * Source: RFC 9112.
  *
@@ -20,16 +20,16 @@ import {
   OWN_CODE,
 } from "./daemon_errors.ts";
 
-/** The longest answer, in bytes. */
+/** The longest response, in bytes. */
 const MAX_ANSWER = 4 * 1024 * 1024;
-/** The longest head of an answer, in bytes. */
+/** The longest response head, in bytes. */
 const MAX_HEAD = 64 * 1024;
 
-/** The daemon, and how long to wait for it. */
+/** The daemon, and time limits. */
 export interface Target {
   /** Path of its socket. */
   readonly socket: string;
-  /** Ends the call. */
+  /** Aborts the call. */
   readonly signal: AbortSignal;
   /** How long to wait for a daemon that does not listen, in ms. */
   readonly readyMs: number;
@@ -43,26 +43,26 @@ export interface HttpRequest {
   readonly path: string;
   readonly host: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON; "" for none. */
+  /** The JSON body; "" for none. */
   readonly body: string;
 }
 
-/** An answer. */
+/** A response. */
 export interface HttpAnswer {
   readonly status: number;
   readonly body: string;
 }
 
 /**
- * Sends a request and receives the answer. Only connecting is retried: nothing
- * has happened before.
+ * Sends a request and receives the response. Only the connection is retried, because
+ * the daemon has not received anything before.
  *
- * @throws {DaemonAway} If nobody listens in time
+ * @throws {DaemonAway} If no process listens in time
  * @throws {DaemonBusy} If the daemon accepts no connection in time
- * @throws {AnswerLost} If the daemon closes the connection too early, or time is
- *   up
- * @throws {BadAnswer} If it is too long, or is not HTTP
- * @throws {CniError} 100 if another user could have put the socket there
+ * @throws {AnswerLost} If the daemon closes the connection too early, or the deadline
+ * passes
+ * @throws {BadAnswer} If the response is too long, or is not HTTP
+ * @throws {CniError} 100 if a different user could have created the socket
  */
 export async function exchange(
   target: Target,
@@ -73,7 +73,8 @@ export async function exchange(
   const bytes = encodeRequest(request);
   if (request.method !== "GET") checkChange();
   try {
-    // If it fails, the daemon may have answered before it read everything.
+    // If this fails, the daemon might have responded before it read the whole
+    // request.
     sendAll(connection, bytes).catch(() => {});
     const received = await waitUntil(receive(connection), signal);
     if (received === undefined) {
@@ -99,7 +100,8 @@ async function connect(target: Target): Promise<Deno.UnixConn> {
       throw new Error("the time limit expired");
     } catch (error) {
       if (error instanceof CniError) throw error;
-      // A full queue is a daemon's that listens: it may have room in a moment.
+      // A full backlog means that a daemon listens: it might accept the connection a
+      // moment later.
       const isFull = error instanceof Deno.errors.WouldBlock;
       const isLast = !isFull && performance.now() + pollMs > endMs;
       if (isLast || signal.aborted) throw toConnectError(error);
@@ -108,7 +110,10 @@ async function connect(target: Target): Promise<Deno.UnixConn> {
   }
 }
 
-/** Any other error does not show that the daemon is absent. */
+/**
+ * Converts an error of connect(2). Any other error does not show that the daemon is
+ * absent.
+ */
 function toConnectError(cause: unknown): DaemonAway | DaemonBusy {
   if (cause instanceof Deno.errors.NotFound) {
     return new DaemonAway("the socket does not exist", { cause });
@@ -119,9 +124,9 @@ function toConnectError(cause: unknown): DaemonAway | DaemonBusy {
 }
 
 /**
- * Checks that only root or this user can have put a socket there.
+ * Checks that only root or this user can have created a socket.
  *
- * @throws {CniError} 100 if another user can
+ * @throws {CniError} 100 if a different user can
  * @throws {Deno.errors.NotFound} If it does not exist
  */
 function checkOwner(path: string): void {
@@ -165,7 +170,7 @@ async function sendAll(connection: Deno.Conn, bytes: Bytes): Promise<void> {
   }
 }
 
-/** Receives until the daemon closes, or the answer is complete. */
+/** Receives until the daemon closes the connection, or the response is complete. */
 async function receive(connection: Deno.Conn): Promise<Bytes> {
   const buffer = new Uint8Array(16 * 1024);
   const chunks: Bytes[] = [];
@@ -210,10 +215,10 @@ function lengthIn(head: Bytes): number | undefined {
 }
 
 /**
- * Decodes everything that a daemon has sent until it closed the connection.
+ * Decodes all bytes that a daemon sent until it closed the connection.
  *
- * @throws {AnswerLost} If it is incomplete
- * @throws {BadAnswer} If it is too long, or is not HTTP
+ * @throws {AnswerLost} If the response is incomplete
+ * @throws {BadAnswer} If the response is too long, or is not HTTP
  */
 export function decodeAnswer(bytes: Bytes): HttpAnswer {
   if (bytes.length === 0) {

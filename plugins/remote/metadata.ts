@@ -1,5 +1,5 @@
 /**
- * What tools know about remote. Its calls never load this file.
+ * Metadata of remote for tools. Its calls never load this file.
  *
  * @module
  */

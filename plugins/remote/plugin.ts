@@ -1,15 +1,15 @@
 /**
- * remote: has a daemon on this node attach the container, over HTTP on a unix
- * socket.
+ * remote: delegates the attachment of the container to a daemon on this node, over
+ * HTTP on a unix socket.
  *
  * ```
  *   runtime ──ADD──▶ remote ──POST /cni──▶ daemon ──result──▶ remote ──▶ runtime
  *                            (unix socket)
  * ```
  *
- * The protocol `cni` is thick multus's, `contiv` is contivk8s's. As contivk8s,
- * the plugin replaces that program. It keeps nothing itself: DEL leaves what the
- * daemon leaves.
+ * The protocol `cni` is thick multus' protocol, `contiv` is contivk8s' protocol. With
+ * the name contivk8s, the plugin replaces that program. It stores nothing itself, so
+ * the state after DEL depends on the daemon.
  *
  * @module
  */
@@ -31,7 +31,7 @@ export const remote: Plugin<RemoteConfig> = define("remote", {
 });
 
 /**
- * remote in place of contiv's plugin. Source: contiv/netplugin
+ * remote as a replacement for contiv's plugin. Source: contiv/netplugin
  * mgmtfn/k8splugin.
  */
 export const contivk8s: Plugin<RemoteConfig> = define("contivk8s", {
@@ -96,7 +96,7 @@ function define(name: string, defaults: Defaults): Plugin<RemoteConfig> {
   });
 }
 
-/** The commands, as a protocol has them. */
+/** The commands of a protocol. */
 interface Protocol {
   add(call: RemoteCall): Promise<Result>;
   check(call: RemoteCall): Promise<void>;
@@ -115,7 +115,7 @@ async function protocolOf({ protocol }: RemoteCall): Promise<Protocol> {
   return { add, del: run, check: run, gc: run, status };
 }
 
-/** Fails while ADD can be undone, if the version cannot express the result. */
+/** Fails while ADD can still be undone, if the version cannot express the result. */
 function checkVersion(result: Result, cniVersion: string): void {
   try {
     encodeResult(result, cniVersion);
@@ -125,9 +125,8 @@ function checkVersion(result: Result, cniVersion: string): void {
 }
 
 /**
- * Undoes an ADD that the daemon did, but whose result cannot be used. If the
- * daemon itself reports a failure, or its answer is lost, the runtime's DEL
- * follows.
+ * Undoes an ADD that the daemon has run, but whose result cannot be used. If the
+ * daemon itself reports a failure, or its response is lost, the runtime runs DEL.
  */
 async function undo(
   call: Call<RemoteConfig>,
@@ -144,8 +143,8 @@ async function undo(
 }
 
 /**
- * Reports whether DEL succeeds in spite of an error: the daemon is away or does
- * not know the container, or it speaks contiv, whose DEL never fails.
+ * Reports whether DEL succeeds in spite of an error: the daemon is unavailable or
+ * does not know the container, or it uses contiv, whose DEL never fails.
  */
 function isForgiven(
   { config, protocol }: RemoteCall,

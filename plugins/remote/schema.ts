@@ -10,7 +10,7 @@ import { netConf, optional } from "../../cni/config/types.ts";
 
 /** Below the time limit of the kubelet and of runtimes, which is 220 s. */
 const MAX_SECONDS = 219;
-/** A header's name, and a value without line ends. Source: RFC 9110, 5.1, 5.5. */
+/** A header's name, and a value without line breaks. Source: RFC 9110, 5.1, 5.5. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 
@@ -46,22 +46,22 @@ const build = (): Schema<RemoteConfig> => {
         seconds,
       ),
     ])),
-    /** How long to wait for a daemon that does not listen. */
+    /** How long to wait for a daemon that does not listen yet. */
     readyTimeoutSeconds: optional(atLeastZero),
     /** Time between two attempts to connect. */
     pollMillis: optional(
       z.number().check(z.minimum(1), z.maximum(60_000)),
     ),
-    /** Further headers of requests. */
+    /** Additional headers of requests. */
     headers: optional(z.record(
       z.string().check(z.regex(HEADER_NAME)),
       z.string().check(z.regex(HEADER_VALUE)),
     )),
-    /** Whether the daemon gets the whole environment. */
+    /** Whether the daemon receives the whole environment. */
     envAll: optional(z.boolean()),
     /** Whether DEL fails if the daemon is unreachable. */
     delPolicy: optional(z.enum(["besteffort", "strict"])),
-    /** contiv: the form in which the daemon gets the namespace. */
+    /** contiv: the form in which the daemon receives the namespace. */
     netnsMode: optional(z.enum(["proc", "path"])),
     /** contiv: whether the result lists the container's interface. */
     interfaces: optional(z.boolean()),
