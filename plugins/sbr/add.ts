@@ -14,12 +14,12 @@ import { type Plan, planMove, planRules } from "./plan.ts";
 import { listedTables, readRouting } from "./routing.ts";
 
 /**
- * Routes packets from an interface's addresses by tables of their own.
+ * Routes packets from an interface's addresses with separate tables.
  *
- * @param sandbox Locked, so that the chosen table stays free
+ * @param sandbox Locked, so that the chosen table stays unused
  * @throws {CniError} 999 if the interface does not exist
- * @throws {Error} If the kernel refuses a step; names the step, after all of
- *   them are undone
+ * @throws {Error} If the kernel refuses a step; names the step, after all steps are
+ * undone
  */
 export function routeBySource(
   sandbox: Rtnl,

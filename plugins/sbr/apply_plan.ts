@@ -20,7 +20,7 @@ import {
 import type { Plan } from "./plan.ts";
 
 /**
- * Carries out a plan. If a step fails, the steps before it are undone.
+ * Carries out a plan. If a step fails, the earlier steps are undone.
  *
  * @param log Receives failures of the undo
  * @throws {Error} If a step fails; names the step
@@ -39,17 +39,17 @@ export function applyPlan(
     ...plan.copies.map((route) => addingEntry(routes, route)),
   ]);
   for (const { route, replaced } of plan.hints) {
-    // The kernel refuses it while duplicate address detection of the address is
-    // in progress; then the subnet's route stays.
+    // The kernel refuses this during duplicate address detection of the address; the
+    // subnet's route then stays.
     if (!run([addingEntry(routes, route)], "EINVAL")) continue;
     run(replaced.map((other) => deletingEntry(routes, other)));
   }
   run(plan.removals.map((route) => deletingEntry(routes, route)));
 }
 
-/** What {@linkcode runTogether} needs. */
+/** The arguments of {@linkcode runTogether}. */
 interface Running {
-  /** The steps so far; gets more. */
+  /** The steps so far; new steps are appended. */
   readonly done: PlannedStep[];
   /** The errno of a refusal that is only logged. */
   readonly optional: string | undefined;
@@ -57,10 +57,10 @@ interface Running {
 }
 
 /**
- * Runs steps that need not wait for each other. If one fails, undoes all steps
- * so far, last first: a failed step may have taken effect.
+ * Runs independent steps. If a step fails, undoes all steps so far, last first,
+ * because a failed step might have taken effect.
  *
- * @returns Whether all are done
+ * @returns Whether all steps were carried out
  * @throws {Error} If a step fails; names the step
  */
 function runTogether(
@@ -108,7 +108,7 @@ export function deletingRule(
   };
 }
 
-/** Adds a route next to others with the same destination. */
+/** Adds a route next to existing routes with the same destination. */
 export function addingEntry(
   requests: RouteRequests,
   route: RouteEntry,

@@ -1,5 +1,5 @@
 /**
- * CHECK: verifies that packets from the addresses still leave by the interface.
+ * CHECK: verifies that packets from the addresses still leave through the interface.
  *
  * @module
  */
@@ -167,7 +167,7 @@ function checkTable(
   const { address } = source;
   const { ip, family } = address;
   const routes = table.filter((route) => route.family === family);
-  // The kernel has the subnet of a loopback address in table local only.
+  // The kernel only adds the subnet of a loopback address to table local.
   const hasSubnet = address.prefixLength < ip.bitLength && !ip.isLoopback;
   if (routes.length === 0 && hasSubnet) {
     throw checkFailure(`The table of ${ip} is empty`);

@@ -1,5 +1,5 @@
 /**
- * What tools know about sbr. Its calls never load this file.
+ * Metadata of sbr for tools. Its calls never load this file.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Plans the changes of ADD from the existing state, before any change. Takes
+ * Plans the changes of ADD from the existing state, before any change. Takes the
  * remains of an earlier ADD into account.
  *
  * @module
@@ -27,7 +27,7 @@ export interface Plan {
   readonly removals: readonly RouteEntry[];
 }
 
-/** Plans rules that lead packets from addresses to a foreign table. */
+/** Plans rules that direct packets from addresses to a foreign table. */
 export function planRules(
   routing: Routing,
   ips: readonly IpConfig[],
@@ -42,7 +42,7 @@ export function planRules(
   return { rules, copies: [], hints: [], removals: [] };
 }
 
-/** Returns the rule that leads packets from an address to its table. */
+/** Returns the rule that directs packets from an address to its table. */
 export function ruleFor(ip: Ip, table: number): NewRule {
   return { source: Cidr.host(ip), table };
 }
@@ -104,8 +104,8 @@ function assignTables(
 }
 
 /**
- * Reports whether a route of table main moves. A route learned from a router
- * stays, as the kernel would learn it again; so does a route of an address that
+ * Reports whether a route in table main is moved. A route learned from a router
+ * stays, because the kernel would learn it again; so does a route of an address that
  * the result does not list.
  */
 function isMovable(
@@ -121,8 +121,7 @@ function isMovable(
 }
 
 /**
- * Reports whether the kernel can delete a route's next hops over one link
- * alone.
+ * Reports whether the kernel can delete only a route's next hops over a link.
  */
 function isRemovable(route: RouteEntry, ifindex: number): boolean {
   return route.family === 6 || route.isOnlyOver(ifindex);

@@ -54,19 +54,19 @@ interface ReleasePlan {
   readonly hints: readonly RouteEntry[];
   /** Routes to add to table main. */
   readonly returning: readonly RouteEntry[];
-  /** Routes to delete from the addresses' own tables. */
+  /** Routes to delete from the addresses' tables. */
   readonly emptied: readonly RouteEntry[];
-  /** Rules to delete. They come last, since they identify everything else. */
+  /** Rules to delete. They are deleted last, because they identify everything else. */
   readonly rules: readonly Rule[];
 }
 
 /**
- * Removes the rules of the interface's addresses, and empties their own tables.
- * Their routes return to table main, where other plugins expect them. With the
- * interface, its routes were also deleted.
+ * Removes the rules of the interface's addresses, and empties the addresses' tables.
+ * Their routes return to table main, where other plugins expect them. If the
+ * interface was deleted, its routes were deleted as well.
  *
- * @throws {Error} If the kernel refuses a deletion; names it, after all others
- *   are done
+ * @throws {Error} If the kernel refuses a deletion; names it, after all other
+ * deletions
  */
 export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
   const plan = planRelease(readRouting(sandbox), findRemains(sandbox, call));
@@ -93,7 +93,7 @@ export function releaseSources(sandbox: Rtnl, call: Call<SbrConfig>): void {
     if (isOptional) {
       call.log.warn(`Cannot ${action}`, { problem: describeError(cause) });
     } else if (!causes.has(cause)) {
-      // All of them have the same error if they cannot be sent.
+      // All of them have the same error if the requests cannot be sent.
       causes.add(cause);
       failures.push(new Error(`Cannot ${action}`, { cause }));
     }
@@ -114,8 +114,8 @@ function findRemains(
   const present =
     (link === undefined ? sandbox.address.list() : listAddresses(sandbox, link))
       .map(({ address }) => address);
-  // Without the interface, its addresses are gone: any present ones are
-  // another's.
+  // Without the interface, its addresses are deleted: existing addresses belong to
+  // different interfaces.
   const ofOthers = new Set(present.map(({ ip }) => String(ip)));
   const addresses = link === undefined
     ? listed.filter(({ ip }) => !ofOthers.has(String(ip)))
@@ -136,7 +136,7 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
   const ofOthers = new Set(
     routing.rules.filter((rule) => !own.has(rule)).map(({ table }) => table),
   );
-  // Only these rules lead to them.
+  // Only these rules lead to the tables.
   const tables = new Set(rules.map(({ table }) => table)).difference(ofOthers);
   const emptied = nearestFirst(
     routing.routes.filter((route) => tables.has(route.table)),
@@ -159,8 +159,8 @@ function planRelease(routing: Routing, remains: Remains): ReleasePlan {
 }
 
 /**
- * Lists the default routes of table main that ADD has moved, and those that it
- * has replaced by the configuration's gateways. The tables also have default
+ * Lists the default routes of table main that ADD has moved, and default routes that
+ * it has replaced with the configuration's gateways. The tables also contain default
  * routes that ADD created, so the result decides: it lists the routes of the
  * interface's plugin.
  */
@@ -181,7 +181,7 @@ function returningDefaults(
         route.nextHops.some((hop) => hop.gateway?.equals(gateway)));
     if (main.some(isListed)) return [];
     const candidates = emptied.filter(isListed);
-    // Routes created by ADD next to moved ones have the default metric.
+    // Routes that ADD created next to moved routes have the default metric.
     const moved = candidates.filter((route) =>
       route.priority !== USUAL_PRIORITY[route.family]
     );

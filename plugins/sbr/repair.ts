@@ -1,7 +1,7 @@
 /**
- * REPAIR: the steps of ADD, which leave alone what is there. What a table has lost
- * is back in table main by then: the plugin that created the interface has put it
- * there.
+ * REPAIR: repeats the steps of ADD, which keep existing rules and routes. Routes that
+ * a table has lost are already in table main: the plugin that created the interface
+ * has restored them there.
  *
  * @module
  */
@@ -24,7 +24,7 @@ import { isFor } from "./table.ts";
 /**
  * Routes packets by their source again.
  *
- * @param sandbox Locked, so that a chosen table stays free
+ * @param sandbox Locked, so that a chosen table stays unused
  * @throws {Error} If the kernel refuses a step
  */
 export function repairSources(
@@ -37,7 +37,7 @@ export function repairSources(
   routeBySource(sandbox, ips, call);
 }
 
-/** Finds the rules that lead to tables that are still there. */
+/** Finds the missing rules for existing tables. */
 function findLostRules(
   sandbox: Rtnl,
   ips: readonly IpConfig[],

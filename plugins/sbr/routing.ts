@@ -1,9 +1,10 @@
 /**
  * The sandbox's rules and routes, and which of them belong to an attachment.
  *
- * No records are kept, because the rule itself identifies the table. ADD adds it first and DEL deletes
- * it last, so at any time between, the rule of an interface's address leads to
- * its table. This also holds for attachments of the Go plugin.
+ * No records are needed, because the rule itself identifies the table. ADD adds it
+ * first and DEL deletes it last, so at any time in between, the rule of an
+ * interface's address leads to its table. This also holds for attachments of the Go
+ * plugin.
  *
  * @module
  */
@@ -24,7 +25,7 @@ const KERNEL_TABLES: readonly number[] = [
   Table.Local,
 ];
 /**
- * First number of the plugin's own tables. Source: the Go plugin's
+ * First number of the plugin's tables. Source: the Go plugin's `firstTableID`.
  * `firstTableID`.
  */
 const FIRST_TABLE = 100;
@@ -46,9 +47,9 @@ export function readRouting({ socket, route }: Rtnl): Routing {
 }
 
 /**
- * Lists the addresses of the call's interface without duplicates: addresses
- * with this interface, without one, or with one that the result does not list.
- * Omits IPv6 link-local addresses, whose packets stay on their link anyway.
+ * Lists the addresses of the call's interface without duplicates: addresses with this
+ * interface, without an interface, or with an interface that the result does not
+ * list. Omits IPv6 link-local addresses, whose packets stay on their link anyway.
  */
 export function sourcesOf(
   { ips, interfaces }: Result,
@@ -70,7 +71,7 @@ export function staysOnLink({ family, ip }: Cidr): boolean {
 }
 
 /**
- * Returns an address's router; a gateway of the other family is another kind of
+ * Returns an address's router; a gateway of the other family is a different kind of
  * next hop.
  */
 export function routerOf({ address, gateway }: IpConfig): Ip | undefined {
@@ -83,7 +84,7 @@ export interface RuleSelector {
   readonly sources: readonly Ip[];
   /** The interface; undefined if it was deleted. */
   readonly ifindex: number | undefined;
-  /** The configured table; undefined if the plugin chooses one. */
+  /** The configured table; undefined if the plugin chooses the table. */
   readonly table: number | undefined;
   /** See {@linkcode listedTables}. */
   readonly listed?: readonly number[];
@@ -91,8 +92,9 @@ export interface RuleSelector {
 
 /**
  * Lists an attachment's rules: rules for exactly one of its addresses, to the
- * configured table or, without one, to a table that no other interface uses. A
- * table that another plugin fills is taken only if the address has no other.
+ * configured table or, without a configured table, to a table that no other interface
+ * uses. A table that a different plugin fills is used only if the address has no
+ * other table.
  */
 export function ownRules(
   { rules, routes }: Routing,
@@ -117,14 +119,14 @@ export function ownRules(
   );
 }
 
-/** Lists the tables which another plugin fills, by the routes of the result. */
+/** Lists the tables that a different plugin fills, from the routes in the result. */
 export function listedTables(result: Result | undefined): number[] {
   return result?.routes.flatMap(({ table }) => table || []) ?? [];
 }
 
 /**
- * Lists the tables that only this interface uses, which no other plugin fills, and
- * to which no rule leads.
+ * Lists the tables that only this interface uses, that no other plugin fills, and to
+ * which no rule leads.
  */
 export function tablesWithoutRule(
   { rules, routes }: Routing,
@@ -141,7 +143,7 @@ export function tablesWithoutRule(
   ).sort((one, other) => one - other);
 }
 
-/** Returns the tables with a route that uses another interface. */
+/** Returns the tables with a route that uses a different interface. */
 function tablesOfOthers(
   routes: readonly RouteEntry[],
   ifindex: number | undefined,
@@ -153,8 +155,8 @@ function tablesOfOthers(
 }
 
 /**
- * Reports whether a route uses another interface; unreachable and similar
- * routes use none.
+ * Reports whether a route uses a different interface; unreachable and similar routes
+ * use none.
  */
 function leadsElsewhere(
   route: RouteEntry,
@@ -190,9 +192,9 @@ export function listedRoutes(
 }
 
 /**
- * Lists the default routes of a result that were added to table main. A route
- * without a gateway gets the one that interface plugins use then: the first
- * gateway of the family.
+ * Lists the default routes of a result that were added to table main. A route without
+ * a gateway gets the gateway that interface plugins then use: the first gateway of
+ * the family.
  */
 export function listedDefaults(result: Result | undefined): Route[] {
   return listedRoutes(result, Table.Main)

@@ -9,7 +9,7 @@ import { once, type SchemaOutput } from "../../base/json/json.ts";
 import { netConf, optional, parsedBy } from "../../cni/config/types.ts";
 import { AddressError, Ip, type IpFamily } from "../../net/ip.ts";
 
-/** At most one router per family. */
+/** At most one router for each family. */
 export type Gateways = Readonly<Partial<Record<IpFamily, Ip>>>;
 
 /** Tables have 32-bit numbers; 0 is invalid. */
@@ -20,7 +20,7 @@ export const sbrSchema = once(() =>
   netConf({
     /** Table for packets from the addresses; chosen by the plugin if absent. */
     table: optional(z.int().check(z.minimum(1), z.maximum(LAST_TABLE))),
-    /** Take precedence over the gateways of the addresses. */
+    /** Routers that take precedence over the gateways of the addresses. */
     gateways: optional(gatewaysSchema()),
     /** Whether the addresses' subnets stay in table main. */
     addSourceHints: optional(z.boolean()),

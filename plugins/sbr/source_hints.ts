@@ -1,5 +1,5 @@
 /**
- * Routes of table main that set the source address: so programs that do not
+ * Routes in table main that set the source address, so that programs that do not
  * choose an address reach the subnets of all interfaces.
  *
  * @module
@@ -36,7 +36,7 @@ export function isMadeHint(route: RouteEntry, address: Cidr): boolean {
     route.origin === "others";
 }
 
-/** Lists the addresses that get hints: the first one of each subnet. */
+/** Lists the addresses that get hints: the first address of each subnet. */
 export function hintedAddresses(ips: readonly IpConfig[]): Cidr[] {
   const addresses = ips.map(({ address }) => address)
     .filter(({ prefixLength, ip }) => prefixLength < ip.bitLength);
@@ -45,9 +45,9 @@ export function hintedAddresses(ips: readonly IpConfig[]): Cidr[] {
 }
 
 /**
- * Keeps routes on the link in table main, and sets the source address of the
- * addresses' subnets. Does not let the kernel replace a route, as it might pick
- * another interface's route to the same subnet.
+ * Keeps routes on the link in table main, and sets the source address for the
+ * addresses' subnets. Does not let the kernel replace a route, because it might
+ * choose a different interface's route to the same subnet.
  *
  * @param emptied Routes that would be deleted from table main
  * @returns Routes to add, and routes to delete

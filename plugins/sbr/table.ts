@@ -1,5 +1,5 @@
 /**
- * Plans the table of one address.
+ * Plans the table of an address.
  *
  * @module
  */
@@ -16,14 +16,14 @@ import { isHint } from "./source_hints.ts";
 
 /** The requested routing of an interface. */
 export interface RoutingRequest {
-  /** Addresses whose packets leave by the interface. */
+  /** Addresses whose packets leave through the interface. */
   readonly ips: readonly IpConfig[];
   readonly ifindex: number;
-  /** Routers that take precedence over the addresses' own. */
+  /** Routers that take precedence over the addresses' own routers. */
   readonly gateways: Gateways;
   /** Whether the addresses' subnets stay in table main. */
   readonly addSourceHints: boolean;
-  /** Tables that another plugin fills. */
+  /** Tables that a different plugin fills. */
   readonly listed: readonly number[];
 }
 
@@ -35,7 +35,8 @@ export interface TableInput {
   /** The existing rules and routes. */
   readonly routing: Routing;
   /**
-   * Routes of table main that move, only their next hops over the interface.
+   * Routes in table main that are moved, with only their next hops over the
+   * interface.
    */
   readonly moving: readonly RouteEntry[];
 }
@@ -48,7 +49,7 @@ export interface TablePlan {
   readonly stale: readonly RouteEntry[];
 }
 
-/** Plans which routes to add to a table, and which ones to delete from it. */
+/** Plans which routes to add to a table, and which routes to delete from it. */
 export function planTable(input: TableInput): TablePlan {
   const { ip, table, request, moving } = input;
   const present = input.routing.routes.filter((route) =>
@@ -72,8 +73,8 @@ export function planTable(input: TableInput): TablePlan {
 }
 
 /**
- * Reports whether a route is for packets from an address, by its source address
- * or its gateways. A route without either is for all packets.
+ * Reports whether a route is for packets from an address, judging by its source
+ * address or its gateways. A route without either is for all packets.
  *
  * Source: containernetworking/plugins plugins/meta/sbr/main.go `doRoutes`.
  */
@@ -89,9 +90,9 @@ export function isFor(
 }
 
 /**
- * Reports whether a route is for no listed address in particular, for example
- * through a link-local gateway. Such a route goes into all tables. Not so a
- * default route: the address's gateway takes precedence.
+ * Reports whether a route is for no listed address in particular, for example through
+ * a link-local gateway. Such a route is added to all tables, except a default route,
+ * because the address's gateway takes precedence.
  */
 function isForNoneInParticular(
   route: RouteEntry,
@@ -102,7 +103,7 @@ function isForNoneInParticular(
     !ips.some((other) => isFor(route, other));
 }
 
-/** Default routes for one address. */
+/** Default routes for an address. */
 interface Defaults {
   /** Default routes of the interface to copy. */
   readonly copied: readonly RouteEntry[];
@@ -112,8 +113,8 @@ interface Defaults {
 
 /**
  * Plans the default route: only through the configuration's gateway, if any;
- * else through the address's, unless the interface has an equivalent one;
- * otherwise the interface's routes.
+ * otherwise through the address's gateway, unless the interface has an equivalent
+ * route; otherwise the interface's routes.
  */
 function planDefault(
   { ip, routing, request }: TableInput,
@@ -150,9 +151,9 @@ function leadsTo({ nextHops }: RouteEntry, router: Ip): boolean {
 }
 
 /**
- * Creates a default route; marks the router as on the link if an existing route
- * does, or if it is an address's gateway outside the subnets. The route keeps the
- * metric of the one that it replaces, from which DEL restores it.
+ * Creates a default route; marks the router as on the link if an existing route does,
+ * or if it is an address's gateway outside the subnets. The route keeps the metric of
+ * the route that it replaces, from which DEL restores it.
  */
 function defaultRoute(
   gateway: Ip,

@@ -20,20 +20,20 @@ import {
   TwoNetworks,
 } from "../../tests/_harness/two_networks.ts";
 
-/** The part of a result about `net1`. */
+/** The part of a result that describes `net1`. */
 export const IP4 = { address: "192.168.1.209/24", gateway: "192.168.1.1" };
-/** As {@linkcode IP4}, of IPv6. */
+/** Like {@linkcode IP4}, for IPv6. */
 export const IP6 = { address: "2001:db8:1::209/64", gateway: "2001:db8:1::1" };
 
-/** A configuration's keys beside prevResult, and what that lists. */
+/** The keys of a configuration except prevResult, and the content of prevResult. */
 export type SceneKeys = Keys & {
   readonly ips?: readonly ListedIp[];
   readonly routes?: readonly unknown[];
 };
 
-/** The container, and calls of sbr with one configuration. */
+/** The container, and calls of sbr with a configuration. */
 export class SbrScene implements Disposable {
-  /** Where it is. */
+  /** The host and the container. */
   readonly networks: TwoNetworks;
   /** The configuration's keys, prevResult included. */
   readonly keys: Keys;
@@ -48,7 +48,7 @@ export class SbrScene implements Disposable {
     this.keys = { prevResult, ...others };
   }
 
-  /** Runs a command, with more keys or other ones. */
+  /** Runs a command, with additional or different keys. */
   run(command: string, extras: Keys = {}): Promise<CallOutput> {
     return this.networks.run("sbr", command, { ...this.keys, ...extras });
   }
@@ -63,12 +63,12 @@ export class SbrScene implements Disposable {
     this.networks.ip(...lines);
   }
 
-  /** Everything that decides where packets go, in whichever order. */
+  /** All settings that determine the routing of packets, in any order. */
   get state(): string[] {
     return this.networks.state().sort();
   }
 
-  /** Lists the routes of a table, without its name; of main those over net1. */
+  /** Lists the routes of a table, without its name; for main, the routes over net1. */
   table(name: string): string[] {
     const isMain = name === "main";
     return this.networks.routes()
