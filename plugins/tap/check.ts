@@ -22,8 +22,8 @@ export async function checkSettings(
   { mtu, bridge }: TapConfig,
 ): Promise<void> {
   await differences.collect(() => {
-    // The Go plugin, which sets no alias, ignores the MTU if there is an owner
-    // and a group.
+    // The Go plugin, which sets no alias, ignores the MTU if both an owner and a
+    // group are set.
     if (!mtu || !link.alias || link.mtu === mtu) return;
     const problem = `has MTU ${link.mtu}, not ${mtu}`;
     throw linkFailure(sandbox, link, problem, { mtu });

@@ -30,10 +30,10 @@ interface Adding {
 }
 
 /**
- * Creates the device, down, and deletes it if ADD fails. Replaces what a killed
- * ADD of the same attachment left behind.
+ * Creates the device, down, and deletes it if ADD fails. Replaces the device of a
+ * killed ADD of the same attachment.
  *
- * @param mac The kernel chooses one if undefined
+ * @param mac Random if undefined
  * @throws {CniError} 7 if the container does not have the bridge
  * @throws {Error} If the kernel refuses
  */
@@ -82,8 +82,8 @@ function getBridge(sandbox: Rtnl, name: string): Link {
 }
 
 /**
- * Creates the device with a name that is computed from the attachment. The one
- * that a killed ADD has left is in the way.
+ * Creates the device with a name that is computed from the attachment. The device of
+ * a killed ADD has the same name, and is replaced.
  */
 function createUnnamed(
   { netns, link }: Rtnl,

@@ -1,5 +1,5 @@
 /**
- * What tools know about tap. Its calls never load this file.
+ * Metadata of tap for tools. Its calls never load this file.
  *
  * @module
  */

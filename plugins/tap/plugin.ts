@@ -1,6 +1,6 @@
 /**
- * tap: an interface with a program at its other end, such as a virtual
- * machine's.
+ * tap: an interface with a program, such as a virtual machine monitor, at its other
+ * end.
  *
  * ```
  *                          container
@@ -14,7 +14,7 @@
  *   └───────────────────────────────────────────────────────┘
  * ```
  *
- * DEL leaves nothing behind.
+ * DEL leaves no objects behind.
  *
  * @module
  */
@@ -90,8 +90,8 @@ export const tap: Plugin<TapConfig> = definePlugin({
 });
 
 /**
- * Reads the interface's MAC. The runtime's takes precedence over CNI_ARGS, and
- * both over the configuration's.
+ * Reads the interface's MAC address. The runtime's address takes precedence over
+ * CNI_ARGS, and both over the configuration's address.
  */
 function macOf({ args, config }: Call<TapConfig>): Mac | undefined {
   return firstMac(

@@ -18,14 +18,17 @@ export const tapSchema = once(() => {
   const text = optional(z.string());
   const id = optional(uint32Schema());
   return netConf({
-    /** Whether a program may open several queues. */
+    /** Whether a program can open several queues. */
     multiQueue: optional(z.boolean()),
-    /** In bytes; the kernel's default if 0. */
+    /** The MTU in bytes; the kernel's default if 0. */
     mtu: optional(uint32Schema()),
     mac: text,
-    /** ID of the user who may open the device without CAP_NET_ADMIN. */
+    /** ID of the user that is permitted to open the device without CAP_NET_ADMIN. */
     owner: id,
-    /** ID of the group whose members may open the device without CAP_NET_ADMIN. */
+    /**
+     * ID of the group whose members are permitted to open the device without
+     * CAP_NET_ADMIN.
+     */
     group: id,
     /** SELinux context of the device. */
     selinuxContext: text,

@@ -1,9 +1,9 @@
 /**
  * Creates a tap device with an SELinux context.
  *
- * The kernel labels a device with the context of the process that creates it. A
- * process has one context for all its threads, and gets another one only with a
- * new program. So here, and nowhere else, `ip` of iproute2 creates the device.
+ * The kernel labels a device with the context of the process that creates it. All
+ * threads of a process have the same context, which only changes when a new program
+ * is executed. Therefore, only in this case, `ip` of iproute2 creates the device.
  *
  * @module
  */
