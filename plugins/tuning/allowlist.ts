@@ -1,5 +1,5 @@
 /**
- * The administrator's list of the sysctls that configurations may set.
+ * The administrator's list of the sysctls that configurations are permitted to set.
  *
  * @module
  */
@@ -12,14 +12,14 @@ import {
 } from "../../base/files/io.ts";
 import type { Sysctl } from "./sysctls.ts";
 
-/** The file. Without it all sysctls are allowed. */
+/** The file. Without this file, all sysctls are allowed. */
 const ALLOWLIST = "/etc/cni/tuning/allowlist.conf";
 
 /**
  * Checks sysctls against the list.
  *
- * @throws {CniError} 7 if one is not allowed, or a line is not a regular
- *   expression; 5 if the file cannot be read
+ * @throws {CniError} 7 if a sysctl is not allowed, or a line is not a regular
+ * expression; 5 if the file cannot be read
  */
 export async function checkAllowed(sysctls: readonly Sysctl[]): Promise<void> {
   if (sysctls.length === 0) return;
@@ -33,8 +33,8 @@ export async function checkAllowed(sysctls: readonly Sysctl[]): Promise<void> {
 }
 
 /**
- * Checks names against the text of a list: on each line a regular expression,
- * which matches any part of a name.
+ * Checks names against the text of a list. Each line is a regular expression, which
+ * can match any part of a name.
  *
  * @param compile Throws a SyntaxError if a pattern is malformed
  * @throws {CniError} 7 if a name is not allowed, or a line is not a regular

@@ -1,6 +1,5 @@
 /**
- * Backups: the settings that a link had before ADD, in a file for each
- * attachment.
+ * Backups: the settings of a link before ADD, in a file for each attachment.
  *
  * @module
  */
@@ -26,7 +25,7 @@ import { backupSchema, type TuningConfig } from "./schema.ts";
 /** Default directory of the files. */
 const DATA_DIR = "/run/cni/tuning";
 
-/** Where an interface was when its backup was written. */
+/** The location of an interface when its backup was written. */
 export interface Place {
   /**
    * Its namespace, the result of `persistentIdOf`; undefined if it is not known.
@@ -39,7 +38,7 @@ export interface Place {
 /** The content of a backup. */
 export type SavedLink = LinkSettings & Place;
 
-/** The backup of one attachment, in the Go plugin's format. */
+/** The backup of an attachment, in the Go plugin's format. */
 export class Backup {
   readonly #path: string;
   readonly #network: string;
@@ -73,7 +72,8 @@ export class Backup {
         (problem) => ignore("a key of", problem),
       );
     } catch {
-      // The parser's error repeats the content, which may be another file's.
+      // The parser's error quotes the content, which might belong to a different
+      // file.
       ignore("backup", "it is not a backup");
       return {};
     }
@@ -106,11 +106,11 @@ export class Backup {
 }
 
 /**
- * Removes the backups of stale attachments to the network. The Go plugin's do
- * not name their network, so they stay.
+ * Removes the backups of stale attachments to the network. The Go plugin's backups do
+ * not name their network, so they are kept.
  *
  * @throws {CniError} 5 if the directory cannot be read
- * @throws {Error} If one cannot be removed, after all others are
+ * @throws {Error} If a backup cannot be removed, after all others were removed
  */
 export async function removeStaleBackups(
   { config, network, validAttachments }: Call<TuningConfig>,
@@ -131,7 +131,7 @@ export async function removeStaleBackups(
   );
 }
 
-/** Returns undefined for what is not a backup. */
+/** Returns undefined for a file that is not a backup. */
 function networkOf(path: string): unknown {
   const document = ifPossible(() => parseJson(readTextFile(path)));
   return isObject(document) ? document["network"] : undefined;

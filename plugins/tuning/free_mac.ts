@@ -1,5 +1,6 @@
 /**
- * Whether an interface may have a MAC: no other port of its bridge has it.
+ * Checks whether an interface can get a MAC address, because no other port of its
+ * bridge has it.
  *
  * @module
  */
@@ -12,11 +13,11 @@ import { findHostEnd } from "../parts/link/host_end.ts";
 import type { TuningConfig } from "./schema.ts";
 
 /**
- * Reserves a MAC among the ports of the bridge that the interface is behind.
+ * Reserves a MAC address among the ports of the bridge behind which the interface is.
  *
- * @returns The lock, to be held until the interface has the MAC; undefined if
- *   there is no bridge
- * @throws {CniError} 11 if another port has it
+ * @returns The lock, to be held until the interface has the MAC address; undefined if
+ * there is no bridge
+ * @throws {CniError} 11 if a different port has the address
  */
 export async function reserveMac(
   call: Call<TuningConfig>,

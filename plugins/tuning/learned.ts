@@ -1,6 +1,6 @@
 /**
- * What the kernel learned from router advertisements before ADD made it ignore
- * them.
+ * Addresses and routes that the kernel learned from router advertisements before ADD
+ * disabled them.
  *
  * @module
  */
@@ -11,13 +11,13 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { RouteEntry } from "../../ffi/rtnl/route_entry.ts";
 import { listAddresses, withAction } from "../parts/link/configure_link.ts";
 
-/** What a parameter has the kernel ignore if it is 0. */
+/** The parts of advertisements that the kernel ignores if a parameter is 0. */
 interface Ignored {
   /** Whether addresses are ignored. */
   readonly addresses?: boolean;
   /** Whether prefixes on the link are ignored. */
   readonly prefixes?: boolean;
-  /** Whether routers are ignored: as the default, or also for single routes. */
+  /** Whether routers are ignored: as default routers, or also for specific routes. */
   readonly routers?: "default" | "all";
 }
 
@@ -30,10 +30,10 @@ const IGNORING: Readonly<Record<string, Ignored>> = {
 };
 
 /**
- * Deletes what a parameter of 0 makes the kernel ignore. What an advertisement
- * brought between the link's start and now would stay otherwise.
+ * Deletes the addresses and routes that the kernel ignores with a parameter of 0.
+ * Otherwise, the effects of advertisements since the link came up would stay.
  *
- * @param parameter Below net/ipv6/conf/IFNAME, such as `accept_ra`
+ * @param parameter The parameter below net/ipv6/conf/IFNAME, such as `accept_ra`
  * @throws {Error} If the kernel refuses
  */
 export function forgetLearned(
@@ -57,7 +57,7 @@ export function forgetLearned(
     if (origin === "router") {
       return routers === "all" || routers === "default" && isDefault;
     }
-    // The kernel also has a route for each subnet of an address.
+    // The kernel also adds a route for each subnet of an address.
     return prefixes === true && origin === "kernel" &&
       !destination.ip.isLinkLocal && !destination.ip.isMulticast &&
       !lasting.some(({ address }) => address.masked().equals(destination));
@@ -79,8 +79,8 @@ export function forgetLearned(
 }
 
 /**
- * Reports whether the kernel derived an address from a prefix of a router. One of
- * a DHCPv6 lease has a lifetime, too.
+ * Reports whether the kernel derived an address from a router's prefix. An address
+ * from a DHCPv6 lease also has a lifetime.
  */
 function isDerived(
   { isPermanent, isTemporary, makesTemporary }: Address,
@@ -88,7 +88,7 @@ function isDerived(
   return !isPermanent && (isTemporary || makesTemporary);
 }
 
-/** It might have expired, or been deleted with its address. */
+/** Deletes an object that might have expired, or been deleted with its address. */
 function deleteIfThere(what: string, work: () => void): void {
   withAction(`delete ${what}`, () => {
     try {

@@ -1,5 +1,5 @@
 /**
- * What tools know about tuning. Its calls never load this file.
+ * Metadata of tuning for tools. Its calls never load this file.
  *
  * @module
  */

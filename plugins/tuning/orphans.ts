@@ -23,7 +23,7 @@ export const orphans: PluginOrphans = {
 
 function findBackups(search: OrphanSearch, directory: string): Orphan[] {
   return listFiles(directory).flatMap(({ name, since }) => {
-    // Both names may contain underscores.
+    // Both names can contain underscores.
     const ids = name.endsWith(".json")
       ? [...name.matchAll(/_/g)].map(({ index }) => name.slice(0, index))
       : [];

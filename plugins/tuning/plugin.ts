@@ -13,8 +13,8 @@
  *   /run/cni/tuning/CONTAINER_eth0.json: eth0 before ADD
  * ```
  *
- * DEL restores the interface. Kernel parameters keep their values: they end
- * with the namespace.
+ * DEL restores the interface. Kernel parameters keep their values, because they
+ * disappear with the namespace.
  *
  * @module
  */
@@ -93,7 +93,10 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
 /** Error text for a call without prevResult; clients compare it verbatim. */
 const NOT_CHAINED = "Required prevResult missing";
 
-/** Deletes what the kernel learned from routers that it ignores now. */
+/**
+ * Deletes addresses and routes from routers whose advertisements the kernel now
+ * ignores.
+ */
 async function forgetIgnored(
   sandbox: Rtnl,
   sysctls: readonly Sysctl[],

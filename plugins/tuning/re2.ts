@@ -4,7 +4,7 @@
  * @module
  */
 
-/** A character with a backslash, or a set of characters that has a name. */
+/** An escaped character, or a named set of characters. */
 const ESCAPE = String.raw`\\[pP](?:\{\^?\w+\}|\w)|\\x(?:\{[\da-fA-F]+\}|` +
   String.raw`[\da-fA-F]{2})|\\[^]`;
 /** A special construct, or any other character. */
@@ -19,7 +19,7 @@ const CLASS_TOKEN = new RegExp(
   "gu",
 );
 
-/** Characters that mean the same in JavaScript. */
+/** Characters with the same meaning in JavaScript. */
 const SAME = new Set(["^", "$", ".", "*", "+", "?"]);
 
 /** Sets of characters. RE2's \s does not contain \v. */
@@ -43,7 +43,7 @@ const SETS: Readonly<Record<string, string>> = {
   xdigit: "0-9A-Fa-f",
 };
 
-/** Escapes that stand for one position or control character. */
+/** Escapes for a position or a control character. */
 const PLACES: Readonly<Record<string, string>> = {
   A: String.raw`(?<![^])`,
   z: String.raw`(?![^])`,
@@ -71,8 +71,8 @@ export function compileRe2(pattern: string): RegExp {
 }
 
 function translate(pattern: string): string {
-  // For each open group, the groups that flags such as (?i) in it have opened:
-  // flags hold until its end, across alternatives.
+  // For each open group, the groups that flags such as (?i) in it have opened,
+  // because flags apply until its end, across alternatives.
   const flags: string[][] = [[]];
   const close = (opened: readonly string[]): string =>
     ")".repeat(opened.length);
@@ -118,7 +118,7 @@ function characterClass(token: string): string {
   return `${start}${translated.join("")}]`;
 }
 
-/** Reports whether a part of a class is more than one character. */
+/** Reports whether a part of a class matches more than one character. */
 function isSet(part = ""): boolean {
   return part.startsWith("[:") || /^\\[dDwWsSpP]/.test(part);
 }
@@ -152,7 +152,7 @@ function property(letter: string, name: string): string {
   return `\\${isNegated ? "P" : "p"}{${value}}`;
 }
 
-/** Returns what matches one character only. */
+/** Returns an expression that matches only one character. */
 function literal(character: string): string {
   return /^\w$/.test(character)
     ? character

@@ -1,5 +1,5 @@
 /**
- * REPAIR: the steps of ADD. The backup keeps the values from before ADD.
+ * REPAIR: repeats the steps of ADD. The backup keeps the values from before ADD.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { writeSysctls } from "./sysctls.ts";
 import { tuneLink } from "./tune_link.ts";
 
 /**
- * Sets parameters and interface again. All of them are the container's.
+ * Sets parameters and interface again. All of them belong to the container.
  *
  * @throws {CniError} 5 or 7 if a parameter cannot be set
  * @throws {Error} If the kernel refuses a setting

@@ -20,9 +20,9 @@ const tunedShape = once(() => ({
   sysctl: optional(z.record(z.string(), z.string())),
   /** The hardware address. */
   mac: optional(z.string()),
-  /** Whether it accepts all frames; false keeps the link as it is. */
+  /** Whether it accepts all frames; false keeps the link unchanged. */
   promisc: optional(z.boolean()),
-  /** In bytes; 0 keeps the link as it is. */
+  /** The MTU in bytes; 0 keeps the link unchanged. */
   mtu: optional(uint32Schema()),
   /** Whether it accepts all multicast frames. */
   allmulti: optional(z.boolean()),

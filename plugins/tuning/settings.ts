@@ -15,21 +15,21 @@ import { type Sysctl, sysctlOf } from "./sysctls.ts";
 
 /** The settings of a call. */
 export interface Settings {
-  /** In the configuration's order. */
+  /** The sysctls, in the configuration's order. */
   readonly sysctls: readonly Sysctl[];
   /** The settings of the container's interface. */
   readonly link: LinkSettings;
 }
 
 /**
- * Reads the settings. The arguments of the attachment, `args.cni`, take
- * precedence over all else.
+ * Reads the settings. The arguments of the attachment, `args.cni`, take precedence
+ * over everything else.
  *
  * Source: containernetworking/plugins plugins/meta/tuning/tuning.go
  * `parseConf`, with its precedence of MACs.
  *
- * @throws {CniError} 7 if the configuration repeats a sysctl or has an invalid
- *   name or MAC; 4 if CNI_ARGS does
+ * @throws {CniError} 7 if the configuration repeats a sysctl or contains an invalid
+ * name or MAC address; 4 if CNI_ARGS does
  */
 export function settingsOf(call: Call<TuningConfig>): Settings {
   const { config, args, stdin } = call;
@@ -64,7 +64,10 @@ function checkRepeatedSysctls(stdin: Uint8Array): void {
   );
 }
 
-/** An empty MAC in `args.cni` leaves the interface's, whatever else is given. */
+/**
+ * Reads the MAC address. An empty address in `args.cni` keeps the interface's
+ * address, whatever the other settings.
+ */
 function macOf({ args, config }: Call<TuningConfig>): Mac | undefined {
   const { mac: argument } = config.args?.cni ?? {};
   const others = [
@@ -77,7 +80,7 @@ function macOf({ args, config }: Call<TuningConfig>): Mac | undefined {
     : firstMac(macInConfig(argument), ...others);
 }
 
-/** A string, with the colon if it is a key, or a bracket. */
+/** A string, including the colon if it is a key, or a bracket. */
 const TOKEN = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|[{}[\]]/g;
 
 /**

@@ -12,21 +12,21 @@ import { isReadableSysctl, readSysctl, writeSysctl } from "../../ffi/sysctl.ts";
 
 /** A parameter to set. */
 export interface Sysctl {
-  /** As in the configuration; the allowlist is about these. */
+  /** The name in the configuration, to which the allowlist applies. */
   readonly name: string;
-  /** With slashes, below /proc/sys. */
+  /** The path below /proc/sys, with slashes. */
   readonly key: string;
   readonly value: string;
 }
 
 /**
- * Finds the parameter of a name such as `net.ipv4.conf.IFNAME.arp_filter`.
- * Dots and slashes separate the parts, except dots in the interface's name.
+ * Finds the parameter with a name such as `net.ipv4.conf.IFNAME.arp_filter`. Dots and
+ * slashes separate the parts, except dots in the interface's name.
  *
  * @throws {CniError} 7 if the name leads out of /proc/sys/net
  */
 export function sysctlOf(name: string, value: string, ifName: string): Sysctl {
-  // Not a pattern such as $& in the replacement.
+  // A function, so that patterns such as $& are not replaced.
   const spelled = markInterface(name, ifName).replaceAll(".", "/")
     .replace("IFNAME", () => ifName);
   const parts = spelled.split("/").filter((part) => part !== "");
@@ -40,7 +40,9 @@ export function sysctlOf(name: string, value: string, ifName: string): Sysctl {
   );
 }
 
-/** Replaces the interface's name by IFNAME if it has dots, such as `eth0.100`. */
+/**
+ * Replaces the interface's name with IFNAME if it contains dots, such as `eth0.100`.
+ */
 function markInterface(name: string, ifName: string): string {
   if (!ifName.includes(".")) return name;
   const part = new RegExp(`(?<=[./])${RegExp.escape(ifName)}(?=[./])`);
@@ -50,8 +52,8 @@ function markInterface(name: string, ifName: string): string {
 /**
  * Writes parameters in order.
  *
- * @param rollback Writes the old values, as far as they can be read
- * @throws {CniError} 5 if one does not exist or the kernel refuses its value
+ * @param rollback Writes the old values, if they can be read
+ * @throws {CniError} 5 if a parameter does not exist or the kernel refuses its value
  */
 export function writeSysctls(
   netns: NetNs,
@@ -76,7 +78,7 @@ export function writeSysctls(
  * written, such as `net.ipv4.route.flush`, or has no value yet, such as
  * `net.ipv6.conf.eth0.stable_secret`.
  *
- * @throws {Deno.errors.NotFound} If the kernel has no such parameter
+ * @throws {Deno.errors.NotFound} If the kernel lacks the parameter
  */
 export function readValue(netns: NetNs, key: string): string | undefined {
   return inNetns(

@@ -1,6 +1,6 @@
 /**
- * A container's interface that tuning changes: one end of a veth, in a
- * temporary sandbox.
+ * A container's interface that tuning changes: an end of a veth pair, in a temporary
+ * sandbox.
  *
  * ```ts ignore
  * using scene = new TunedLink({ mtu: 1400 });
@@ -20,11 +20,11 @@ import type { TestHosts } from "../../testing/test_hosts.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 import { withMounts } from "../../tests/_harness/host_programs.ts";
 
-/** The interface's MAC, and one to change it to. */
+/** The interface's MAC address, and a different address for changes. */
 export const OLD_MAC = "0a:58:0a:01:02:03", NEW_MAC = "c2:11:22:33:44:55";
 /** A parameter of every namespace, with the default 0. */
 export const SYSCTL = "net.ipv4.conf.all.log_martians";
-/** All settings of the interface, none of them as it is. */
+/** All settings of the interface, all different from the current settings. */
 export const ALL_SETTINGS = {
   mac: NEW_MAC,
   promisc: true,
@@ -33,7 +33,7 @@ export const ALL_SETTINGS = {
   txQLen: 20_000,
 };
 
-/** The interface as `ip` shows it. */
+/** The interface in the output of `ip`. */
 export interface ShownLink {
   readonly mac: string;
   readonly promisc: boolean;
@@ -42,11 +42,11 @@ export interface ShownLink {
   readonly txQLen: number;
 }
 
-/** The interface, and calls of tuning with one configuration. */
+/** The interface, and calls of tuning with a configuration. */
 export class TunedLink extends PluginScene {
   /** Directory of backups. */
   readonly dataDir: string = dataDirOf(this.hosts);
-  /** The result of the plugin before. */
+  /** The result of the previous plugin. */
   readonly prevResult: Keys = resultBefore(this.hosts);
 
   /** @param keys The configuration's own keys */
@@ -65,7 +65,7 @@ export class TunedLink extends PluginScene {
     host.link.addVeth({ name: "host0", peer });
   }
 
-  /** The interface as `ip` shows it. */
+  /** The interface in the output of `ip`. */
   get link(): ShownLink {
     const [link] = ipJson(this.hosts.sandbox, "link", "show", "eth0");
     const { address: mac, mtu, flags, txqlen: txQLen = 0 } = link;
@@ -74,7 +74,7 @@ export class TunedLink extends PluginScene {
     return { mac, promisc, mtu, allmulti, txQLen };
   }
 
-  /** Changes the interface, as `mtu 1300`. */
+  /** Changes the interface, for example with `mtu 1300`. */
   change(words: string): void {
     runIn(
       this.hosts.sandbox,
@@ -89,7 +89,7 @@ export class TunedLink extends PluginScene {
     return inNetns(this.hosts.sandbox, () => readSysctl(key));
   }
 
-  /** The backups by file name, without what says where the interface was. */
+  /** The backups by file name, without the location of the interface. */
   get backups(): Readonly<Record<string, Keys>> {
     const read = (name: string): Keys => {
       const text = Deno.readTextFileSync(`${this.dataDir}/${name}`);
@@ -116,7 +116,7 @@ export class TunedLink extends PluginScene {
     Deno.writeTextFileSync(`${this.dataDir}/${name}`, text);
   }
 
-  /** All that an attachment changes. */
+  /** Everything that an attachment changes. */
   override get state(): unknown {
     return { link: this.link, backups: this.backups, sysctl: this.sysctl() };
   }
@@ -139,10 +139,10 @@ function resultBefore({ sandbox }: TestHosts): Keys {
 }
 
 /**
- * Returns the path of a script that runs a program in a mount namespace where
- * /etc has only an allowlist of sysctls.
+ * Returns the path of a script that runs a program in a mount namespace where /etc
+ * contains only an allowlist of sysctls.
  *
- * @param directory Where the script is written; the caller removes it
+ * @param directory The directory for the script; the caller removes it
  * @param program Path of the program
  */
 export function withAllowlist(

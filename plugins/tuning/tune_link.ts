@@ -21,8 +21,8 @@ import {
 import type { TuningConfig } from "./schema.ts";
 
 /**
- * Changes the interface, after a backup of its settings. The values of an
- * earlier backup stay in it: they are from before all changes.
+ * Changes the interface, after a backup of its settings. The values of an earlier
+ * backup are kept, because they precede all changes.
  *
  * @throws {CniError} 4 if the interface does not exist, 5 if the backup cannot
  *   be written
@@ -59,9 +59,9 @@ export function tuneLink(
 }
 
 /**
- * Restores the interface from its backup, and removes the backup. Refusals
- * of the kernel are logged: they must not block the container's deletion. Keeps
- * the backup if nothing shows whose interface it is.
+ * Restores the interface from its backup, and removes the backup. Refusals of the
+ * kernel are logged, because they must not prevent the container's deletion. Keeps
+ * the backup if the owner of the interface is unknown.
  *
  * @throws {CniError} 5 if the backup cannot be read or removed; 11 or 999 if the
  *   sandbox cannot be opened
@@ -80,7 +80,7 @@ export function restoreLink(call: Call<TuningConfig>): void {
       });
       return;
     }
-    // The container may have renamed it.
+    // The container might have renamed the interface.
     const which = isSame ? settings.index ?? ifName : ifName;
     const refusals = isSame === false
       ? []
@@ -93,8 +93,8 @@ export function restoreLink(call: Call<TuningConfig>): void {
 }
 
 /**
- * Reports whether a namespace is the one of the backup. Returns undefined if
- * the backup does not contain it, as in the Go plugin, or the kernel does not
+ * Reports whether a namespace is the backup's namespace. Returns undefined if the
+ * backup does not contain it, like the Go plugin's backups, or the kernel does not
  * report it.
  */
 function isSameNetns(sandbox: Rtnl, { netns }: Place): boolean | undefined {
