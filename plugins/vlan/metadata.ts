@@ -1,5 +1,5 @@
 /**
- * What tools know about vlan. Its calls never load this file.
+ * Metadata of vlan for tools. Its calls never load this file.
  *
  * @module
  */

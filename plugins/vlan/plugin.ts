@@ -1,5 +1,5 @@
 /**
- * vlan: a container in one VLAN of the network of one of the host's links.
+ * vlan: a container in a VLAN on the network of one of the host's links.
  *
  * ```
  *            host                          container
@@ -11,10 +11,10 @@
  *       │ frames with tag 5
  * ```
  *
- * The kernel has one link for each VLAN of a master, so that one container of
- * the host can be in it.
+ * The kernel permits only one link for each VLAN of a master, so only one container
+ * of the host can be in a VLAN.
  *
- * Without `ipam` the interface is up and has no addresses. DEL leaves nothing
+ * Without `ipam`, the interface is up and has no addresses. DEL leaves no objects
  * behind.
  *
  * @module

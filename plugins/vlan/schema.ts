@@ -17,7 +17,7 @@ import { masterKeys } from "../parts/link/on_master_schema.ts";
 export const vlanSchema = once(() =>
   netConf({
     ...masterKeys(),
-    /** 0 if absent. */
+    /** The VLAN; 0 if absent. */
     vlanId: optional(z.int()),
   })
 );
