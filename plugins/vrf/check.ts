@@ -10,8 +10,8 @@ import { checkFailure, throwDifferences } from "../parts/link/check_link.ts";
 import { findVrf, portsOf } from "./vrf_link.ts";
 
 /**
- * Checks that the interface is in the VRF. The plugin that created it checks
- * its routes.
+ * Checks that the interface is in the VRF. The plugin that created the interface
+ * checks its routes.
  *
  * @param wanted The configuration's name and table
  * @throws {CniError} 999 if not

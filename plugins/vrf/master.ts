@@ -1,9 +1,9 @@
 /**
- * Moving an interface into a VRF, and out of it.
+ * Moves an interface into a VRF, and out of it.
  *
- * The kernel takes the interface down and up for that, and so deletes all of
- * its routes and its IPv6 addresses. With `keep_addr_on_down` it keeps those that
- * have no lifetime.
+ * The kernel sets the interface down and up for this, and thereby deletes all of its
+ * routes and its IPv6 addresses. With `keep_addr_on_down`, it keeps IPv6 addresses
+ * without a lifetime.
  *
  * @module
  */
@@ -30,18 +30,18 @@ export interface Configuration {
    * The routes that also have next hops over other links, with all next hops.
    */
   readonly split: readonly RouteEntry[];
-  /** Subnets whose routes the kernel has added; undefined if not known. */
+  /** Subnets whose routes the kernel has added; undefined if unknown. */
   readonly subnets: readonly Cidr[] | undefined;
 }
 
-/** What identifies a link. */
+/** Identifies a link. */
 type LinkId = Pick<Link, "index">;
 
 /** A change of the master. */
 export interface Move {
   /** Index of the VRF, or 0. */
   readonly masterIndex: number;
-  /** The routes of this table go to the other one. */
+  /** The table whose routes are moved to the other table. */
   readonly from: number;
   readonly to: number;
 }
@@ -77,8 +77,8 @@ export function readConfiguration(sandbox: Rtnl, link: Link): Configuration {
 }
 
 /**
- * Returns what an interface should have, by its part of a result. The network
- * changes the rest.
+ * Returns the expected configuration of an interface, from its part of a result. The
+ * network determines the rest.
  */
 export function configurationOf(result: Result, link: Link): Configuration {
   const { index: ifindex } = link;
@@ -109,8 +109,8 @@ function unicastRoutes({ route }: Rtnl): RouteEntry[] {
 }
 
 /**
- * Changes the master, and restores the configuration: it is the same as before,
- * in the other table.
+ * Changes the master, and restores the configuration, which is the same as before, in
+ * the other table.
  *
  * @returns The addresses and routes that the kernel refuses
  * @throws {Error} If the kernel refuses the master
@@ -139,8 +139,8 @@ export function changeMaster(
   for (const wanted of addresses) {
     const { address } = wanted;
     const found = present.find((one) => one.address.equals(address));
-    // Without duplicate address detection, which the address had before:
-    // routes cannot have a tentative address as their source.
+    // Duplicate address detection is skipped, because the address passed it before,
+    // and routes cannot use a tentative address as their source.
     if (found?.isTentative === false || found && address.ip.isLinkLocal) {
       continue;
     }
@@ -178,7 +178,7 @@ export function changeMaster(
     .map((route) => route.table === from ? route.inTable(to) : route)
     // The kernel has deleted the nexthop objects of the link.
     .map((route) => route.onto(link.index));
-  // Routes to gateways first.
+  // Routes to gateways must precede routes through them.
   const onLink = wanted.filter(({ hasGateway }) => !hasGateway);
   const others = wanted.filter(({ hasGateway }) => hasGateway);
   for (const route of [...onLink, ...others]) {
@@ -192,8 +192,8 @@ export function changeMaster(
 }
 
 /**
- * Removes the next hops over a link from a route, which the kernel keeps if the
- * route has others.
+ * Removes the next hops over a link from a route, which the kernel keeps if the route
+ * has further next hops.
  */
 function separate(sandbox: Rtnl, entry: RouteEntry, { index }: LinkId): void {
   replace(sandbox, entry, entry.besides(index), () => {
@@ -202,7 +202,7 @@ function separate(sandbox: Rtnl, entry: RouteEntry, { index }: LinkId): void {
   });
 }
 
-/** Does the opposite of {@linkcode separate}, as far as that was done. */
+/** Reverts {@linkcode separate}, as far as it was carried out. */
 function join(sandbox: Rtnl, entry: RouteEntry, { index }: LinkId): void {
   const present = unicastRoutes(sandbox);
   const isPresent = (one: RouteEntry): boolean =>
@@ -219,11 +219,11 @@ function join(sandbox: Rtnl, entry: RouteEntry, { index }: LinkId): void {
 }
 
 /**
- * Replaces a route by one with other next hops, so that there is always one of
- * them.
+ * Replaces a route with a route that has different next hops, so that one of the two
+ * always exists.
  *
- * @param change Does the same where next hops of a route can be changed alone: the
- *   kernel then refuses a second route to the same destination, as with IPv6
+ * @param change Makes the same change where next hops can be changed separately,
+ * because the kernel then refuses a second route to the same destination, as for IPv6
  */
 function replace(
   { route }: Rtnl,

@@ -1,5 +1,5 @@
 /**
- * What tools know about vrf. Its calls never load this file.
+ * Metadata of vrf for tools. Its calls never load this file.
  *
  * @module
  */

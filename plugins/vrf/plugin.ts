@@ -1,8 +1,7 @@
 /**
- * vrf: puts the container's interface into a virtual routing and forwarding
- * domain (VRF). Its packets are routed by the VRF's table only, so networks
- * with the same addresses do not get in each other's way. Chained after the
- * plugin that created the interface.
+ * vrf: puts the container's interface into a virtual routing and forwarding domain
+ * (VRF). Its packets are routed only by the VRF's table, so networks with the same
+ * addresses do not conflict. Chained after the plugin that created the interface.
  *
  * ```
  *     container
@@ -15,10 +14,10 @@
  *   └─────────────────────────────────────────────┘
  * ```
  *
- * ADD creates the VRF if the container does not have it, and keeps the
- * interface's addresses and routes.
+ * ADD creates the VRF if the container lacks it, and keeps the interface's addresses
+ * and routes.
  *
- * DEL takes the interface out again, with its addresses and routes. The VRF is
+ * DEL removes the interface from the VRF, with its addresses and routes. The VRF is
  * deleted with its last interface.
  *
  * @module
@@ -67,7 +66,7 @@ export const vrf: Plugin<VrfConfig> = definePlugin({
     checkPort(sandbox, call.args, { name, table: call.config.table });
   },
 
-  // The steps of ADD. The VRF's routes are those of the interface's plugin.
+  // The steps of ADD. The VRF's routes are the routes of the interface's plugin.
   async repair(call, scope): Promise<void> {
     if (scope.sandbox) await join(call);
   },
@@ -112,7 +111,7 @@ async function join(call: Call<VrfConfig>): Promise<Result> {
   await using rollback = new Rollback(call.log);
   const vrf = ensureVrf(sandbox, name, call.config.table || 0, rollback);
   checkHasNoMaster(sandbox, link, vrf);
-  // The kernel deleted what a killed ADD did not restore.
+  // The kernel deleted the configuration that a killed ADD did not restore.
   const configuration = link.masterIndex === vrf.index
     ? configurationOf(ownPartOf(prevResult, call.args), link)
     : readConfiguration(sandbox, link);
@@ -132,7 +131,7 @@ async function join(call: Call<VrfConfig>): Promise<Result> {
 /** Error text for a call without prevResult; clients compare it verbatim. */
 const NOT_CHAINED = "missing prevResult from earlier plugin";
 
-/** @throws {CniError} 7 if it is missing or the kernel cannot use it */
+/** @throws {CniError} 7 if the name is missing or the kernel cannot use it */
 function vrfNameOf({ vrfname = "" }: VrfConfig): string {
   try {
     checkInterfaceName(vrfname);

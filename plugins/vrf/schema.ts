@@ -17,7 +17,7 @@ export const vrfSchema = once(() =>
   netConf({
     /** Name of the VRF. */
     vrfname: optional(z.string()),
-    /** Its routing table; 0 for a free one. */
+    /** The VRF's routing table; 0 for an unused table. */
     table: optional(uint32Schema()),
   })
 );

@@ -1,5 +1,5 @@
 /**
- * A container with two interfaces for vrf, where the kernel has VRFs.
+ * A container with two interfaces for vrf, if the kernel supports VRFs.
  *
  * ```ts ignore
  * using scene = new VrfScene({ vrfname: "blue" });
@@ -18,7 +18,7 @@ import { ipJson, runIn } from "../../testing/ip_json.ts";
 import { needsLinks } from "../../tests/_harness/link_kinds.ts";
 import { type Keys, PluginScene } from "../../tests/_harness/plugin_scene.ts";
 
-/** Skips what needs VRFs; `deno task test:kernel` has a kernel with them. */
+/** Skips tests that need VRFs; `deno task test:kernel` boots a kernel with VRFs. */
 export const needsVrf: Needs = needsLinks("vrf");
 
 /** Addresses and routes of `eth0`, in the syntax of `ip`. */
@@ -33,15 +33,15 @@ export const ETH0 = [
   "route add 2001:db8:7::/48 via 2001:db8::7 src 2001:db8::2",
   "route add default via 2001:db8::1",
 ];
-/** The same of `eth1`. */
+/** Addresses and routes of `eth1`, in the syntax of `ip`. */
 export const ETH1 = [
   "address add 10.1.0.2/24 dev eth1",
   "route add 10.11.0.0/16 via 10.1.0.7",
 ];
 
-/** The container, and calls of vrf with one configuration. */
+/** The container, and calls of vrf with a configuration. */
 export class VrfScene extends PluginScene {
-  /** The result of the plugin before. */
+  /** The result of the previous plugin. */
   readonly prevResult: Keys = resultBefore(this.hosts.sandbox);
 
   /**
@@ -89,7 +89,7 @@ export class VrfScene extends PluginScene {
     );
   }
 
-  /** The addresses, and the routes of all tables but the kernel's own. */
+  /** The addresses, and the routes of all tables except the kernel's own. */
   override get state(): string[] {
     const script = "ip -o address; ip -4 route show table all; " +
       "ip -6 route show table all; ip -o link";

@@ -18,7 +18,7 @@ export interface Vrf {
   readonly table: number;
 }
 
-/** Finds a VRF. Returns undefined for a link of another kind. */
+/** Finds a VRF. Returns undefined for a link of a different kind. */
 export function findVrf({ link }: Rtnl, name: string): Vrf | undefined {
   const { index = 0, data } = link.find(name) ?? {};
   return data?.kind === "vrf" ? { index, table: data.table } : undefined;
@@ -27,9 +27,9 @@ export function findVrf({ link }: Rtnl, name: string): Vrf | undefined {
 /**
  * Finds or creates a VRF.
  *
- * @param table 0 for the table of an existing VRF or, without one, the lowest
- * free table
- * @throws {CniError} 7 if another link has the name, or the VRF has a different
+ * @param table 0 for the table of an existing VRF or, without such a VRF, the lowest
+ * unused table
+ * @throws {CniError} 7 if a different link has the name, or the VRF has a different
  * table
  * @throws {Error} If the kernel refuses
  */
@@ -62,7 +62,7 @@ export function ensureVrf(
   try {
     return { index: link.addVrf({ name, table: chosen }).index, table: chosen };
   } catch (cause) {
-    // Something else in the container has just created a link of that name.
+    // A program in the container has just created a link with that name.
     isOthers = isErrno(cause, "EEXIST");
     throw new Error(`could not add VRF ${name}`, { cause });
   }
@@ -70,7 +70,7 @@ export function ensureVrf(
 
 const RESERVED: readonly number[] = [Table.Default, Table.Main, Table.Local];
 
-/** Returns the lowest table, from 1, that no VRF has. */
+/** Returns the lowest table, from 1, that no VRF uses. */
 export function freeTable(links: readonly Pick<Link, "data">[]): number {
   const taken = new Set(
     links.map(({ data }) => data?.kind === "vrf" ? data.table : undefined),
@@ -100,7 +100,7 @@ export function getLink({ link }: Rtnl, ifName: string): Link {
 }
 
 /**
- * Checks that a link is not a port of anything but a VRF.
+ * Checks that a link is a port of nothing but a VRF.
  *
  * @throws {CniError} 7 if it is
  */
