@@ -1,6 +1,6 @@
 /**
- * The keys of configurations that name something of the node, for code that
- * must know them without the plugins' schemas.
+ * The configuration keys that name objects of the node, for code that needs them
+ * without the plugins' schemas.
  *
  * @module
  */
@@ -9,21 +9,21 @@ import { foldKey } from "../base/json/json.ts";
 import type { Named } from "../metadata/plugin_keys.ts";
 import { PLUGIN_NODE_KEYS } from "./lists/key_tables.ts";
 
-/** A key that names something of the node. */
+/** A key that names an object of the node. */
 export interface NodeKey {
-  /** As documented; plugins read keys in any case. */
+  /** The documented spelling; plugins read keys case-insensitively. */
   readonly key: string;
   readonly names: Named;
   /**
-   * Values that name what the plugin uses by default, or something harmless.
-   * `*` at the end stands for the rest of a file name.
+   * Values that name the plugin's default, or a harmless object. `*` at the end
+   * matches the rest of a file name.
    */
   readonly usual?: readonly string[];
 }
 
 /**
- * Keys that no schema of a plugin has: other projects' plugins read them, which
- * definitions in use name, or this project's programs do.
+ * Keys that no plugin schema contains: keys of other projects' plugins that existing
+ * definitions use, and keys of this project's programs.
  */
 const OTHER_NODE_KEYS: readonly NodeKey[] = [
   { key: "log_file_path", names: "path" },
@@ -71,14 +71,14 @@ const NOT_FILES: readonly Named[] = [
   "request",
 ];
 
-/** Reports whether a value names a file by a path that is not absolute. */
+/** Reports whether a value is a relative path of a file. */
 export function isRelativePath({ names }: NodeKey, value: string): boolean {
   if (value === "" || value.startsWith("/")) return false;
   if (names === "network") return value.includes("/");
   return !NOT_FILES.includes(names);
 }
 
-/** Reports whether a value is one of the usual ones. */
+/** Reports whether a value is in the list of usual values. */
 export function isUsual({ usual = [] }: NodeKey, value: unknown): boolean {
   if (typeof value !== "string" && typeof value !== "number") return false;
   const text = String(value);

@@ -18,8 +18,8 @@ export { LOADERS as registry };
 export const pluginNames: readonly string[] = Object.keys(LOADERS);
 
 /**
- * Programs of the multi-call executable that do not follow the plugin
- * interface, so they can only run as processes; `main.ts` has their loaders.
+ * Programs of the multi-call executable that do not follow the plugin interface, so
+ * they can only run as processes; `main.ts` contains their loaders.
  */
 export const programNames = ["noop", "cni", "cnitool", "multus-shim"] as const;
 
@@ -48,14 +48,14 @@ export function unknownName(
   );
 }
 
-/** Loads one of our plugins; returns undefined for an unknown type. */
+/** Loads a plugin of this project; returns undefined for an unknown type. */
 export function findPlugin(type: string): Promise<Plugin> | undefined {
   return Object.hasOwn(LOADERS, type) ? LOADERS[type]?.() : undefined;
 }
 
 /**
- * Lists the versions that one of our plugins supports, without loading it,
- * which would take longer than the rest of VERSION. Returns undefined for an
+ * Lists the versions that a plugin of this project supports, without loading the
+ * plugin, which would take longer than the rest of VERSION. Returns undefined for an
  * unknown type.
  */
 export function findVersions(type: string): readonly string[] | undefined {

@@ -1,7 +1,7 @@
 /**
- * Which plugin an executable is whose name is not a plugin's: a wrapper's
- * `portmap.bin`, KubeVirt's `cnv-bridge`, a link or a copy with any other name. The Go
- * plugins work under any name, because each of them is a file of its own.
+ * Determines the plugin of an executable with a different name: a wrapper's
+ * `portmap.bin`, KubeVirt's `cnv-bridge`, or any other link or copy. The Go plugins
+ * work with any name, because each of them is a separate file.
  *
  * @module
  */
@@ -18,11 +18,11 @@ import {
 import { SERVED_SINCE } from "./lists/loaders.ts";
 import { pluginNames, programNames, unknownName } from "./registry.ts";
 
-/** The names to look for. Users call `cni` and `cnitool`. */
+/** The names to search for. Users call `cni` and `cnitool`. */
 const KNOWN: readonly string[] = [...pluginNames, ...programNames]
   .filter((name) => name !== "cni" && name !== "cnitool");
 
-/** A process that has another name. */
+/** A process with a different name. */
 export interface Renamed {
   /** CNI_COMMAND. */
   readonly command: string | undefined;
@@ -32,7 +32,7 @@ export interface Renamed {
   readonly run: (name: string) => Promise<void>;
 }
 
-/** Runs a process as the plugin that its names or its configuration say. */
+/** Runs a process as the plugin that its names or its configuration determine. */
 export async function runRenamed(
   { command, stdin, run }: Renamed,
 ): Promise<void> {
@@ -51,8 +51,8 @@ export async function runRenamed(
 }
 
 /**
- * Lists the plugins that names of an executable say: a name that is a plugin's, or else
- * those that are a part of a name between `-`, `.` and `_`.
+ * Lists the plugins that names of an executable contain: names that equal a plugin's
+ * name, or otherwise parts of a name between `-`, `.` and `_`.
  */
 export function findByName(names: readonly string[]): readonly string[] {
   const exact = names.find((name) => KNOWN.includes(name));
