@@ -39,9 +39,9 @@ export class PeerProcess {
 
   /**
    * Reads files of the process.
+   *
    * @param read Receives the directory of the process in /proc
    * @throws {Error} If the process has exited, or /proc does not show it
-   * @throws {Error} If it has ended, or /proc does not show it
    */
   read<T>(read: (directory: string) => T): T {
     const { pid } = this.#source.peer;

@@ -345,8 +345,9 @@ function readConfiguration(
 }
 
 /**
- * Reads the configuration's keys from flags. Source for the order: multus-cni
- * cmd/thin_entrypoint/main.go `multusConfTemplate`.
+ * Reads the configuration's keys from flags, in the order of writing.
+ *
+ * Source: multus-cni cmd/thin_entrypoint/main.go `multusConfTemplate`.
  */
 function readKeys(flags: InstallFlags): MultusKeys {
   const confDir = flags["multus-cni-conf-dir"];
