@@ -1,11 +1,11 @@
 /**
- * The interface of plugins that create one link, in the sandbox: macvlan,
- * dummy and the like.
+ * The interface of plugins that create a single link, in the sandbox, such as macvlan
+ * and dummy.
  *
  * The link first has a name that is computed from the attachment. It gets the
- * interface's name together with an alias that names its attachment. So neither
- * a killed ADD nor a DEL after an ADD that failed, because the interface's name
- * was taken, can confuse it with another link.
+ * interface's name together with an alias that names its attachment. Therefore
+ * neither a killed ADD, nor a DEL after an ADD that failed because the interface's
+ * name was taken, can confuse it with a different link.
  *
  * @module
  */
@@ -49,8 +49,8 @@ export interface AddingLink {
 export type NewSandboxLink = Omit<NewLinkInNetns, "name" | "netns">;
 
 /**
- * Creates the interface, down, and deletes it if ADD fails. Replaces what a
- * killed ADD of the same attachment left behind.
+ * Creates the interface, down, and deletes it if ADD fails. Replaces the link of a
+ * killed ADD of the same attachment.
  *
  * @param creator The namespace of the lower link, or the sandbox
  * @throws {CniError} 4 if the interface's name was taken in between
@@ -64,7 +64,8 @@ export function createSandboxLink(
   const attachment = attachmentOf(call);
   const { ifName: name } = attachment;
   const firstName = firstNameOf(attachment);
-  // Its name until its index is known: the request may fail after it was made.
+  // The name is used until the index is known, because the request can fail after the
+  // kernel has created the link.
   let created: string | number = firstName;
   rollback.onFailure(`delete "${name}"`, () => {
     sandbox.link.ensureGone(created);
@@ -84,7 +85,7 @@ export function createSandboxLink(
   }
 }
 
-/** Adds a link. One of that name was left by a killed ADD. */
+/** Adds a link. An existing link with the name remains from a killed ADD. */
 function addUnlessLeft({ link }: Rtnl, name: string, add: () => void): void {
   try {
     add();
@@ -95,8 +96,8 @@ function addUnlessLeft({ link }: Rtnl, name: string, add: () => void): void {
 }
 
 /**
- * Gives a link of the sandbox the interface's name and the attachment's alias,
- * in one request.
+ * Sets the interface's name and the attachment's alias of a link in the sandbox, with
+ * a single request.
  *
  * @throws {CniError} 4 if the name was taken in between
  * @throws {NetlinkError} If the kernel refuses
@@ -115,7 +116,10 @@ export function nameSandboxLink(
   }
 }
 
-/** Names the link until it has the interface's name. No link of the host has such a name. */
+/**
+ * Names the link until it gets the interface's name. No link of the host has such a
+ * name.
+ */
 export function firstNameOf(
   { network, containerId, ifName }: Attachment,
 ): string {
@@ -123,7 +127,7 @@ export function firstNameOf(
 }
 
 /**
- * Builds the result: the interface is the only one, and has all addresses.
+ * Builds the result, which contains only the interface, with all addresses.
  *
  * @param lease Addresses and routes
  */
@@ -140,8 +144,8 @@ export function resultOf(
 }
 
 /**
- * DEL: deletes the interface, also the Go plugin's, and releases the addresses.
- * Succeeds even if anything is missing.
+ * DEL: deletes the interface, even if the Go plugin created it, and releases the
+ * addresses. Succeeds even if objects are missing.
  *
  * @param kind The kind of link that the plugin creates
  * @param more Steps after the link's deletion, before the addresses' release
@@ -171,10 +175,10 @@ async function deleteSandboxLink(call: Call, kind: string): Promise<void> {
 }
 
 /**
- * Finds the attachment's links: the interface, even if its container changed
- * its name and MAC, and an interface that a killed ADD has not named yet. Others may
- * have that name as well: the container can give it to its loopback, which cannot be
- * deleted.
+ * Finds the attachment's links: the interface, even if its container changed its name
+ * and MAC address, and an interface that a killed ADD has not renamed yet. Other
+ * links might have that name as well: the container can give it to its loopback,
+ * which cannot be deleted.
  */
 async function findOwnLinks(
   sandbox: Rtnl,
@@ -198,9 +202,9 @@ async function findOwnLinks(
 }
 
 /**
- * Reports whether a link with the interface's name is the attachment's. The Go
- * plugins' have no alias. From 0.4.0 on, a prevResult shows whether an ADD has
- * succeeded. If the runtime has lost it, the leased addresses do.
+ * Reports whether a link with the interface's name belongs to the attachment. The Go
+ * plugins' links have no alias. Since 0.4.0, a prevResult shows whether an ADD has
+ * succeeded. If the runtime has lost it, the leased addresses show it.
  */
 async function isOwn(
   sandbox: Rtnl,
@@ -221,8 +225,8 @@ async function isOwn(
 }
 
 /**
- * Finds the interface whose name or alias the container has changed, or the Go
- * plugin's, by its addresses and MAC in prevResult.
+ * Finds an interface whose name or alias the container has changed, or the Go
+ * plugin's interface, by its IP addresses and MAC address in prevResult.
  */
 function findByResult(
   sandbox: Rtnl,

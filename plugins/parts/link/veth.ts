@@ -1,6 +1,5 @@
 /**
- * The veth pair of an attachment: a veth with one end on the host and one in the
- * sandbox.
+ * The veth pair of an attachment, with an end on the host and an end in the sandbox.
  *
  * @module
  */
@@ -39,7 +38,7 @@ export interface ConnectedVeth extends Veth {
 export interface VethOptions {
   /** MTU of both ends in bytes; the kernel's default if absent, 0 or less. */
   readonly mtu?: number | undefined;
-  /** MAC of the container's end; the kernel chooses one if absent. */
+  /** MAC address of the container's end; random if absent. */
   readonly mac?: Mac | undefined;
   /** Index of the bridge that the host's end becomes a port of. */
   readonly masterIndex?: number | undefined;
@@ -68,7 +67,7 @@ export function connectVeth(
       {
         name,
         mtu: mtu > 0 ? mtu : undefined,
-        // So that udev leaves the MAC that ADD returns.
+        // This prevents udev from changing the MAC address that ADD returns.
         mac: Mac.random(),
         masterIndex,
         alias: aliasOf(attachment),
@@ -80,7 +79,7 @@ export function connectVeth(
     const container = { index: hostEnd.linkIndex, name: ifName };
     return { host: hostEnd, container, isReplacement };
   } catch (error) {
-    // Another call connected the sandbox in between. Its veth pair stays.
+    // A different call connected the sandbox in between. Its veth pair stays.
     if (error instanceof CniError) throw error;
     const hostEnd = findOwnHostEnd(host, attachment);
     if (hostEnd !== undefined) host.link.ensureGone(hostEnd.index);
@@ -92,8 +91,8 @@ export function connectVeth(
 
 /**
  * Adds the veth pair. The host's end is named after the attachment. If that name is
- * taken, but the sandbox is not connected, the veth pair was left by an earlier
- * attachment of the same names without a DEL, and is replaced.
+ * taken, but the sandbox is not connected, the veth pair remains from an earlier
+ * attachment with the same names that had no DEL, and is replaced.
  */
 function addVeth(
   host: Rtnl,
@@ -114,9 +113,9 @@ function addVeth(
 }
 
 /**
- * Looks up both ends, which also makes sure that they pass packets. The veth pair
- * is ready as soon as the container's end is up, but the kernel notices this a
- * little later unless it is queried, and drops packets until then.
+ * Looks up both ends, which also ensures that they pass packets. The veth pair is
+ * ready as soon as the container's end is up, but the kernel detects this a little
+ * later unless it is queried, and drops packets until then.
  */
 export function lookUpVeth(
   host: Rtnl,
@@ -152,7 +151,7 @@ export function describeVeth(
   return { interfaces, container: interfaces.length - 1 };
 }
 
-/** The names of our hosts' ends; the Go plugins' have eight digits. */
+/** The names of this project's host ends; the Go plugins' names have eight digits. */
 const HOST_PREFIX = "veth", OUR_HOST_END = /^veth[0-9a-f]{11}$/;
 
 /** Names the host's end after the attachment, so that DEL finds it without the sandbox. */
@@ -163,7 +162,7 @@ export function hostIfNameOf(
 }
 
 /**
- * Finds the attachment's host end. A link of that name may belong to another
+ * Finds the attachment's host end. A link with its name might belong to a different
  * attachment.
  */
 export function findOwnHostEnd(
@@ -174,7 +173,7 @@ export function findOwnHostEnd(
   return link === undefined || isOfAnother(link, attachment) ? undefined : link;
 }
 
-/** Reports whether a name has the form of our hosts' ends. */
+/** Reports whether a name has the form of this project's host ends. */
 export function isOurHostEnd(name: string): boolean {
   return OUR_HOST_END.test(name);
 }

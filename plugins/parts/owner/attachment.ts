@@ -1,6 +1,5 @@
 /**
- * The three names of an attachment, by which its links, rules and files are
- * found again.
+ * The three names of an attachment, which identify its links, rules and files.
  *
  * @module
  */
@@ -17,7 +16,10 @@ export function attachmentOf(
   return { network, containerId, ifName };
 }
 
-/** Prefix of all aliases. They show GC and people which attachment owns a link. */
+/**
+ * Prefix of all aliases, which show GC and administrators the attachment that owns a
+ * link.
+ */
 const ALIAS_PREFIX = "cni/";
 /**
  * The longest alias that the kernel accepts, without its trailing NUL.
@@ -47,9 +49,9 @@ export function aliasPrefixOf(network: string): string {
 }
 
 /**
- * Reports whether a link with an attachment's name belongs to another
- * attachment: names are hashes, which may collide. A link without an alias was
- * left by a killed ADD.
+ * Reports whether a link with an attachment's name belongs to a different attachment,
+ * because names are hashes, which can collide. A link without an alias remains from a
+ * killed ADD.
  */
 export function isOfAnother(
   { alias }: { readonly alias: string | undefined },
@@ -60,8 +62,7 @@ export function isOfAnother(
 }
 
 /**
- * Builds a test for links of stale attachments to the network, by their
- * aliases.
+ * Builds a test for links of stale attachments to the network, with their aliases.
  */
 export function staleLinkTest(
   network: string,
@@ -77,11 +78,11 @@ export function staleLinkTest(
 
 /** The owner of a link, if its alias names it. */
 export interface LinkOwner extends Attachment {
-  /** Whether the container's ID may be cut off, and the interface unknown. */
+  /** Whether the container's ID might be cut off, and the interface unknown. */
   readonly isTruncated: boolean;
 }
 
-/** Finds the attachment that a link belongs to, by its alias. */
+/** Finds the attachment that owns a link, from its alias. */
 export function findLinkOwner(
   { alias }: { readonly alias: string | undefined },
 ): LinkOwner | undefined {

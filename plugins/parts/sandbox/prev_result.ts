@@ -1,5 +1,5 @@
 /**
- * Reads from a prevResult what interface plugins and chained plugins need.
+ * Reads values from a prevResult for interface plugins and chained plugins.
  *
  * @module
  */
@@ -82,16 +82,16 @@ export function ownPartOf(result: Result, args: CmdArgs): Result {
 }
 
 /**
- * Reports whether the CNI_NETNS of a late DEL refers to another pod's sandbox,
- * as a path like `/proc/PID/ns/net` does once the PID is reused. It compares
- * the MACs and addresses of the interfaces in prevResult. A value that is
- * missing on either side is not compared. Another MAC alone proves nothing if
- * the interface has one of its addresses: bonds, VRRP and virtual machines
- * change MACs. The same MAC proves nothing of an ipvlan or VLAN link, which has its
- * master's. Without a prevResult, the interface's owner decides, if a link
- * names it.
+ * Reports whether the CNI_NETNS of a late DEL refers to a different pod's sandbox, as
+ * a path like `/proc/PID/ns/net` does once the PID is reused. It compares the MAC
+ * addresses and IP addresses of the interfaces in prevResult. A value that is missing
+ * on either side is not compared. A different MAC address alone proves nothing if the
+ * interface has one of its IP addresses, because bonds, VRRP and virtual machines
+ * change MAC addresses. An equal MAC address proves nothing for an ipvlan or VLAN
+ * link, which has its master's MAC address. Without a prevResult, the interface's
+ * owner decides, if a link names it.
  *
- * @param sandbox The namespace that CNI_NETNS refers to now
+ * @param sandbox The namespace to which CNI_NETNS currently refers
  */
 export function isOfAnotherPod(
   sandbox: Rtnl,
@@ -104,8 +104,8 @@ export function isOfAnotherPod(
 }
 
 /**
- * Reports as {@linkcode isOfAnotherPod} does whether a namespace is not the one of an
- * attachment with a result.
+ * Reports, like {@linkcode isOfAnotherPod}, whether a namespace is not the namespace
+ * of an attachment with a result.
  *
  * @param owner The attachment, and the path of the namespace
  */
@@ -131,9 +131,9 @@ export function isOfAnotherResult(
 }
 
 /**
- * Reports whether the call's interface certainly belongs to another attachment. A
- * DEL without prevResult follows an ADD that failed, perhaps because that one had
- * the name, or it is late, and the namespace has been used again.
+ * Reports whether the call's interface certainly belongs to a different attachment. A
+ * DEL without prevResult follows an ADD that failed, possibly because the different
+ * attachment had the name, or it is late and the namespace has been reused.
  */
 function hasAnotherOwner(
   sandbox: Rtnl,
@@ -149,16 +149,19 @@ function hasAnotherOwner(
   return end !== undefined && isOfAnother(end, attachment);
 }
 
-/** Reports whether a path certainly leads to another namespace. */
+/** Reports whether a path certainly leads to a different namespace. */
 function isOtherNetns(path: string, sandbox: Rtnl): boolean {
   const id = findFileId(path);
   return id !== undefined && id !== netnsIdOf(sandbox.netns);
 }
 
-/** Kinds of links that have their master's MAC, as others on it. */
+/**
+ * Kinds of links that have their master's MAC address, like all such links on the
+ * master.
+ */
 export const SHARED_MAC: readonly string[] = ["ipvlan", "vlan"];
 
-/** @param own What the attachment's link has */
+/** @param own The addresses of the attachment's link */
 function isOtherLink(
   sandbox: Rtnl,
   { name, mac }: Interface,
@@ -173,15 +176,15 @@ function isOtherLink(
   return !(isOwn ?? (isSame || !knowsMac));
 }
 
-/** Reports whether a link has a MAC, which may be written in any way. */
+/** Reports whether a link has a MAC address, which can be written in any form. */
 export function hasMac({ mac }: Pick<Link, "mac">, text = ""): boolean {
   const digits = text.replaceAll(/[:.-]/g, "").toLowerCase();
   return mac !== undefined && mac.hex === digits;
 }
 
 /**
- * Reports whether a link has any of the addresses. Returns undefined if there
- * are none to compare, on either side.
+ * Reports whether a link has any of the addresses. Returns undefined if either side
+ * has none to compare.
  */
 export function hasAnyAddress(
   netns: Rtnl,

@@ -2,10 +2,10 @@
  * IP masquerade: packets from an attachment's addresses to destinations outside
  * their subnets leave with the host's address.
  *
- * The rules are where the Go plugins keep theirs: in the host's iptables, or in
- * a table of nftables if the host has no iptables. Only ADD and STATUS choose a
- * backend; CHECK, DEL and GC look in all of them. They query the kernel, and
- * run programs only for the legacy iptables.
+ * The rules are in the same places as the Go plugins' rules: in the host's iptables,
+ * or in a table of nftables if the host has no iptables. Only ADD and STATUS choose a
+ * backend; CHECK, DEL and GC search all of them. They query the kernel, and run
+ * programs only for legacy iptables.
  *
  * @module
  */
@@ -53,7 +53,7 @@ export interface MasqueradeHost {
   /** PATH, to find iptables. */
   readonly path: string | undefined;
   readonly log: Log;
-  /** Kills a program that runs, and ends a removal between two runs. */
+  /** Kills a running program, and ends a removal between two runs. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -68,8 +68,8 @@ export interface Masquerade extends MasqueradeHost {
  * Masquerades an attachment's addresses.
  *
  * @param addresses With their subnets' prefix lengths
- * @throws {Error} If a rule cannot be added. Others may be left for
- * {@linkcode tearDownMasquerade}
+ * @throws {Error} If a rule cannot be added. Other rules might remain for {@linkcode
+ * tearDownMasquerade}
  */
 export async function setUpMasquerade(
   { owner, outbound = [], ...host }: Masquerade,
@@ -128,9 +128,9 @@ export async function tearDownMasquerade(
 }
 
 /**
- * Builds a test for the sources of an attachment's rules of iptables. All interfaces of
- * a container on the network share a chain: if the addresses are unknown, those that
- * the container has on another interface are not the attachment's.
+ * Builds a test for the sources of an attachment's iptables rules. All interfaces of
+ * a container on the network share a chain: if the addresses are unknown, addresses
+ * of the container's other interfaces do not belong to the attachment.
  */
 function ownSourceTest(
   owner: Attachment,
@@ -145,7 +145,7 @@ function ownSourceTest(
   return (source) => {
     if (source === undefined) return true;
     using host = Rtnl.open(hostNetns);
-    // An interface that an interrupted list misses keeps no rules.
+    // An interface that is missing from an interrupted list keeps no rules.
     others ??= host.link.listSome({ kind: "veth" }).items.filter((end) => {
       const other = findLinkOwner(end);
       return other?.network === owner.network &&
@@ -181,7 +181,7 @@ export async function collectMasqueradeGarbage(
       [...new Set(ids)].filter((id) => !containers.has(id))
         .map((containerId) => namesOf({ network, containerId, ifName: "" })),
     );
-  // Otherwise each stale chain would be searched for among all rules.
+  // Otherwise, each stale chain would be searched for among all rules.
   using _kept = Nftables.keepOpen(host.hostNetns);
   using nftables = openNftables(host.hostNetns);
   await tryAll([
@@ -215,9 +215,9 @@ export async function collectMasqueradeGarbage(
 }
 
 /**
- * Checks that the addresses are masqueraded, by any backend.
+ * Checks that any backend masquerades the addresses.
  *
- * @throws {CniError} 999 if one is not
+ * @throws {CniError} 999 if an address is not masqueraded
  */
 export async function checkMasquerade(
   { owner, outbound = [], ...host }: Masquerade,
@@ -273,7 +273,7 @@ export async function checkMasqueradeBackend(
 }
 
 /**
- * Runs the attempt of the given backend. Without one it tries iptables, like
+ * Runs the attempt of the given backend. Without a backend, it tries iptables, like
  * the Go plugins, and then nftables if iptables cannot work.
  *
  * @throws The error of the last attempt
@@ -325,7 +325,7 @@ async function addByIptables(
   }
 }
 
-/** The masquerades of hosts with the legacy iptables are in its table nat. */
+/** The masquerades of hosts with legacy iptables are in its table nat. */
 function legacyOf(
   { backend, ...host }: MasqueradeHost,
 ): HostTable {
