@@ -550,7 +550,7 @@ export function lockAccessLinks(
   { log, signal }: Pick<Call, "log" | "signal">,
 ): Promise<Disposable> {
   const what = "the host's links to macvlans and ipvlans";
-  return lockPrivately(`accessLinks-${netnsIdOf(netns)}`, {
+  return lockPrivately(`shims-${netnsIdOf(netns)}`, {
     what,
     log,
     signal,
