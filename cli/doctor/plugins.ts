@@ -45,7 +45,7 @@ function findMissingDirectories(node: NodeReader): Findings {
   );
 }
 
-/** The directories that \`cni install\` has flags for. */
+/** The directories that `cni install` has flags for. */
 const INSTALL_FLAGS = ["conf-dir", "cache-dir"] as const;
 
 function findMissingPlugins(node: NodeReader): Findings {

@@ -16,6 +16,7 @@ import {
   listCauses,
 } from "../../base/error.ts";
 import { checkChange } from "../../ffi/change_check.ts";
+import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { tryAll } from "../../base/rollback.ts";
 import { Ip } from "../../net/ip.ts";
 import { checkFailure } from "../parts/link/check_link.ts";
@@ -32,6 +33,9 @@ import {
 const FIREWALLD = "org.fedoraproject.FirewallD1";
 /** The answers of firewalld if a zone does not have a source. */
 const NOTHING_THERE = ["UNKNOWN_SOURCE", "ZONE_CONFLICT", "INVALID_ZONE"];
+
+/** How long STATUS waits for firewalld, in ms: a slow STATUS makes a node not ready. */
+const STATUS_MS = 1000;
 
 /** The backend of firewalld. */
 export const firewalldBackend: Backend = {
@@ -103,8 +107,17 @@ export const firewalldBackend: Backend = {
     if (!await bus.hasOwner(FIREWALLD)) {
       throw new Error("firewalld is not running");
     }
-    // The bus may name firewalld to a user who may not call it.
-    await callZone(bus, "querySource", host.zone, sourceOf(Ip.parse("::1")));
+    // The bus might deny calls of a service that it names: it then answers at once.
+    const query = callZone(
+      bus,
+      "querySource",
+      host.zone,
+      sourceOf(Ip.parse("::1")),
+    ).then(() => undefined, (error: unknown) => error);
+    // While firewalld loads its rules again, it runs, but does not answer.
+    using limit = new JoinedSignal(STATUS_MS, host.signal);
+    const error = await waitUntil(query, limit.signal);
+    if (error !== undefined) throw error;
   },
 };
 

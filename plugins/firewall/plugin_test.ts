@@ -825,6 +825,15 @@ rootTest(
       assertFailure(status, 50, "FirewallD1");
       await run("DEL", keys);
     });
+    await t.step("whoever calls it while it loads its rules", async () => {
+      using scene = new FirewallScene();
+      const { directory } = scene.hosts;
+      await using firewalld = await FakeFirewalld.start(directory);
+      firewalld.isBusy = true;
+      const { env } = firewalld;
+      await scene.succeed("STATUS", { backend: "firewalld" }, { env });
+      assertEquals(firewalld.calls.length, 1);
+    });
     await t.step("the host has a bus only", async () => {
       using scene = new FirewallScene();
       const { prevResult } = scene;

@@ -41,6 +41,8 @@ export class FakeFirewalld implements AsyncDisposable {
   readonly env: Record<string, string>;
   /** Its answer to every call, if it fails. */
   failure: string | undefined;
+  /** Whether it answers no call, as while it loads its rules again. */
+  isBusy = false;
 
   private constructor(bus: PrivateBus) {
     this.#stack.use(bus);
@@ -99,6 +101,7 @@ export class FakeFirewalld implements AsyncDisposable {
     ) =>
     (zone: string, source: string): unknown => {
       this.calls.push(`${name} ${zone} ${source}`);
+      if (this.isBusy) return new Promise(() => {});
       if (this.failure !== undefined) throw new Refusal(this.failure);
       return work(zone, source);
     };

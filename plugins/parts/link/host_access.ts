@@ -154,9 +154,10 @@ function isOnMaster(
   // The name can be an alternative name.
   const master = name ? host.link.find(name) : undefined;
   if (name && (master === undefined || !isOn(link, master))) return false;
-  if (kind === "ipvlan" && !showsNetnsOfIpvlan()) return true;
-  return linkNetnsId !== undefined &&
-    linkNetnsId === findNsid(sandbox, host.netns);
+  if (linkNetnsId === undefined) {
+    return kind === "ipvlan" && !showsNetnsOfIpvlan();
+  }
+  return linkNetnsId === findNsid(sandbox, host.netns);
 }
 
 /**
