@@ -1,7 +1,6 @@
 /**
  * CHECK: verifies that an attachment still has its leases. STATUS: reports whether
- * an ADD could write its leases, and logs full ranges; it changes nothing and waits for
- * no lock.
+ * an ADD could write its leases; it changes nothing and waits for no lock.
  *
  * @module
  */
@@ -10,18 +9,9 @@ import { dirname } from "@std/path/posix";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { unlessUnreachable, withIoFailure } from "../../base/files/io.ts";
 import type { Call } from "../../cni/plugin.ts";
-import type { Ip } from "../../net/ip.ts";
-import { candidates } from "./allocator.ts";
 import { dataDirOf, persistentMsOf, rangeSetsOf } from "./config.ts";
-import { findIp, isOfLink } from "./lease.ts";
-import {
-  isBlank,
-  lastReservedName,
-  LeaseFiles,
-  LOCK_FILE,
-  readLease,
-} from "./lease_files.ts";
-import { findRange, formatRangeSet, type RangeSet } from "./range.ts";
+import { LeaseFiles, LOCK_FILE } from "./lease_files.ts";
+import { findRange } from "./range.ts";
 import { readResolvConf } from "./resolv_conf.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
@@ -58,45 +48,31 @@ export async function checkLeases(
 }
 
 /**
- * Checks that an ADD could write its leases. A full range is only logged: if STATUS
- * failed, the runtime would report the node as not ready, and Kubernetes would evict
- * the pods that have the addresses.
+ * Checks that an ADD could write its leases. STATUS does not search for a free address:
+ * if STATUS of a full range failed, the runtime would report the node as not ready, and
+ * Kubernetes would evict the pods that have the addresses.
  *
  * @throws {CniError} 50 if leases cannot be written or a file cannot be read, 7 if the
  *   configuration is invalid
  */
 export function checkStatus(call: Call<HostLocalConfig>): void {
-  const sets = knownRangeSets(call);
-  persistentMsOf(call.config);
-  const { resolvConf } = call.config.ipam ?? {};
-  const files = new LeaseFiles(
-    dataDirOf(call.config),
-    call.network,
-    call.log,
-  );
+  const { config, network, log } = call;
+  checkRangeSets(call);
+  persistentMsOf(config);
+  const { resolvConf } = config.ipam ?? {};
   asUnavailable(() => {
     if (resolvConf) readResolvConf(resolvConf);
-    checkWritable(files);
-    for (const [position, set] of sets.entries()) {
-      const last = findIp(files.find(lastReservedName(position)) ?? "");
-      // The order in which an ADD looks for an address; nothing is reserved.
-      if (candidates(set, last).some(({ ip }) => isFree(files, ip))) continue;
-      call.log.warn("No address is free in a range set", {
-        rangeSet: formatRangeSet(set),
-        leases: files.path,
-      });
-    }
+    checkWritable(new LeaseFiles(dataDirOf(config), network, log));
   });
 }
 
-/** STATUS lacks the ranges that a runtime passes to each ADD. */
-function knownRangeSets(
-  { config, cniVersion }: Call<HostLocalConfig>,
-): RangeSet[] {
+/** @throws {CniError} 7 if the ranges are invalid */
+function checkRangeSets({ config, cniVersion }: Call<HostLocalConfig>): void {
   const { subnet, ranges = [] } = config.ipam ?? {};
   const hasOwn = subnet !== undefined || ranges.length > 0;
+  // STATUS lacks the ranges that a runtime passes to each ADD.
   const isGivenLater = config.capabilities?.ipRanges === true;
-  return !hasOwn && isGivenLater ? [] : rangeSetsOf(config, cniVersion);
+  if (hasOwn || !isGivenLater) rangeSetsOf(config, cniVersion);
 }
 
 function asUnavailable(run: () => void): void {
@@ -107,17 +83,6 @@ function asUnavailable(run: () => void): void {
     const { message, details } = error;
     throw new CniError(ErrorCode.PluginNotAvailable, message, { details });
   }
-}
-
-/**
- * Reports whether ADD can take an address. If no other address is free, ADD takes an
- * unused persistent address, or an address that is set aside.
- */
-function isFree(files: LeaseFiles, ip: Ip): boolean {
-  return unlessUnreachable(() => {
-    const content = readLease(files.pathOf(`${ip}`));
-    return content !== undefined && (isBlank(content) || isOfLink(content));
-  }) ?? true;
 }
 
 /** @throws {CniError} 5 if leases cannot be written */
