@@ -392,6 +392,7 @@ add src 10.1.0.0/25 dst 0.0.0.0/0 dir fwd action block`);
       const root = `${scene.proc}/812`;
       Deno.mkdirSync(`${root}/root/etc/containerd`, { recursive: true });
       Deno.writeTextFileSync(`${root}/comm`, "containerd\n");
+      Deno.writeTextFileSync(`${root}/status`, "Uid:\t0\t0\t0\t0\n");
       Deno.writeTextFileSync(
         `${root}/root/etc/containerd/config.toml`,
         'conf_dir = "/etc/cni/other.d"\n',
@@ -419,6 +420,7 @@ add src 10.1.0.0/25 dst 0.0.0.0/0 dir fwd action block`);
       Deno.mkdirSync(`${root}/ns`);
       Deno.symlinkSync(scene.other.path, `${root}/ns/net`);
       Deno.writeTextFileSync(`${root}/comm`, "containerd\n");
+      Deno.writeTextFileSync(`${root}/status`, "Uid:\t0\t0\t0\t0\n");
       Deno.writeTextFileSync(
         `${root}/root/etc/containerd/config.toml`,
         'conf_dir = "/etc/cni/other.d"\n',

@@ -18,6 +18,7 @@ import type { NodeReader } from "../node/node_reader.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { readStart } from "../../base/process/process_files.ts";
 import { readUntrusted } from "../../ffi/file/untrusted_file.ts";
+import { isOfRoot } from "../../plugins/parts/evidence/processes.ts";
 
 /** The main configuration of a runtime, and the directory of its drop-ins. */
 const FILES: Readonly<
@@ -240,14 +241,13 @@ export function listRuntimes(
     ({ name: pid }) => {
       const name = readStart(`${proc}/${pid}/comm`).trim();
       if (!RUNTIMES.includes(name)) return [];
-      if (ifPossible(() => Deno.statSync(`${proc}/${pid}`))?.uid !== 0) {
-        return [];
-      }
+      if (!isOfRoot(readStart(`${proc}/${pid}/status`))) return [];
       // Only root may look.
       const netns = findFileId(`${proc}/${pid}/ns/net`) ?? own;
       if (netns !== own) return [];
       const groups = readStart(`${proc}/${pid}/cgroup`);
-      const [, unit = name] = /\/([^/\n]+\.service)(?:\/|$)/m.exec(groups) ??
+      // The first one might be the service manager of a user.
+      const [, unit = name] = /.*\/([^/\n]+\.service)(?:\/|$)/m.exec(groups) ??
         [];
       return [{ pid: Number(pid), name, unit }];
     },

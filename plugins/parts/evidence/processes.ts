@@ -157,9 +157,9 @@ export async function listRunningPlugins(): Promise<RunningPlugin[]> {
  * of a plugin, also a program that becomes root, such as `su`, and can mount anything in
  * a mount namespace.
  *
- * @param status Its file in /proc. The IDs are those of this process's user namespace
+ * @param status Its file `status` in /proc. The IDs are those of this process's user namespace
  */
-function isOfRoot(status: string): boolean {
+export function isOfRoot(status: string): boolean {
   return /^Uid:\t0\t0\t0\t0$/m.test(status);
 }
 

@@ -65,6 +65,7 @@ function runtime(
     Deno.mkdirSync(`${directory}/ns`, { recursive: true });
     Deno.symlinkSync(hosts.host.path, `${directory}/ns/net`);
     Deno.writeTextFileSync(`${directory}/comm`, "containerd\n");
+    Deno.writeTextFileSync(`${directory}/status`, "Uid:\t0\t0\t0\t0\n");
     Deno.writeTextFileSync(`${directory}/limits`, limits);
     if (cgroup !== undefined) {
       const path = `${directory}/root/sys/fs/cgroup/system.slice/c.service`;
