@@ -18,7 +18,7 @@ const LONG_MS = 250;
 /** Stores the slot of the running call, like `AsyncLocalStorage`. */
 export interface SlotStorage {
   getStore(): Slot["yieldDuring"] | undefined;
-  run<T>(yieldDuring: Slot["yieldDuring"], work: () => T): T;
+  run<T>(yieldDuring: Slot["yieldDuring"] | undefined, work: () => T): T;
 }
 
 let storage: SlotStorage | undefined;
@@ -36,6 +36,15 @@ export function withSlot<T>(
   return storage === undefined || yieldDuring === undefined
     ? work()
     : storage.run(yieldDuring, work);
+}
+
+/**
+ * Runs work that several calls wait for without the slot of the call that begins it:
+ * after a long wait, the work would wait for a slot that the other calls hold. Each
+ * caller waits with {@linkcode yieldIfLong}.
+ */
+export function withoutSlot<T>(work: () => T): T {
+  return storage === undefined ? work() : storage.run(undefined, work);
 }
 
 /** Waits, and lets other calls run if the wait takes long. */

@@ -1,7 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { assertEquals, assertRejects } from "@std/assert";
 import { pause } from "./deadline.ts";
-import { enableYielding, withSlot, yieldIfLong } from "./long_wait.ts";
+import {
+  enableYielding,
+  withoutSlot,
+  withSlot,
+  yieldIfLong,
+} from "./long_wait.ts";
 
 /** Waits as a call, and counts how often it yields. */
 async function countYields(wait: () => Promise<void>): Promise<number> {
@@ -18,6 +23,8 @@ Deno.test("yieldIfLong() yields only during a long wait of a call", async () => 
   assertEquals(await countYields(() => Promise.resolve()), 0);
   assertEquals(await countYields(() => pause(600)), 1);
   assertEquals(await yieldIfLong(() => Promise.resolve(1)), 1);
+  const shared = (): Promise<void> => yieldIfLong(() => pause(600));
+  assertEquals(await countYields(() => withoutSlot(shared)), 1);
 });
 
 Deno.test("yieldIfLong() fails as the wait does", async () => {

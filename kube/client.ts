@@ -4,6 +4,7 @@
  * @module
  */
 
+import { yieldIfLong } from "../base/long_wait.ts";
 import { checkChange } from "../ffi/change_check.ts";
 import { readAnswer } from "./answer.ts";
 import type { Channel, ConnectionOptions } from "./connection.ts";
@@ -228,7 +229,9 @@ export class KubeClient implements Disposable {
     options: RequestOptions = {},
   ): Promise<T> {
     // Not part of the request's time limit: it may run a program.
-    await this.#channel.authenticate(request, options.signal);
+    await yieldIfLong(() =>
+      this.#channel.authenticate(request, options.signal)
+    );
     const { method = "GET" } = request;
     return await retry(
       async (signal) => {

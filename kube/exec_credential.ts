@@ -18,6 +18,7 @@ import {
   once,
   type SchemaOutput,
 } from "../base/json/json.ts";
+import { withoutSlot } from "../base/long_wait.ts";
 import { type ProcessResult, runToEnd } from "../base/process/child.ts";
 import type {
   ClientCertificate,
@@ -93,7 +94,7 @@ export class ExecCredentials implements CredentialSource {
   get(): Promise<Credentials> {
     if (Date.now() >= this.#expiresAtMs) this.#forget();
     // Concurrent callers wait for the same run.
-    return this.#run ??= this.#load();
+    return this.#run ??= withoutSlot(() => this.#load());
   }
 
   /** Makes the next `get()` run the program. */

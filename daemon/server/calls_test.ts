@@ -1,8 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { assert, assertEquals } from "@std/assert";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
-import { enableYielding } from "../../base/long_wait.ts";
+import { JoinedSignal, pause, waitUntil } from "../../base/deadline.ts";
+import { enableYielding, yieldIfLong } from "../../base/long_wait.ts";
 import { FileLock } from "../../base/files/lock.ts";
+import { KubeClient } from "../../kube/client.ts";
+import { FileCredentials } from "../../kube/credentials.ts";
+import { ExecCredentials } from "../../kube/exec_credential.ts";
 import { KubeError } from "../../kube/kube_error.ts";
 import { retry } from "../../kube/retry.ts";
 import { waitUntilReady } from "../../plugins/multus/pod/pod.ts";
@@ -15,12 +19,14 @@ import { netConf } from "../../cni/config/types.ts";
 import { hostLocal } from "../../ipam/host_local/plugin.ts";
 import { DataDirectory } from "../../ipam/host_local/testing.ts";
 import { dhcp } from "../../ipam/dhcp/plugin.ts";
+import { SharedRuns } from "../../plugins/parts/firewall/iptables/shared_runs.ts";
 import { portmap } from "../../plugins/portmap/plugin.ts";
 import { MappedPorts } from "../../plugins/portmap/testing/mapped_ports.ts";
 import { rootTest } from "../../testing/capabilities.ts";
 import { runIn } from "../../testing/ip_json.ts";
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
+import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { needsRuleTools } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { DaemonCall, EndedCall, Outcome } from "./call.ts";
@@ -756,7 +762,7 @@ Deno.test("Calls: an ADD during a long wait needs no slot", async (t) => {
   const config = { cniVersion: "1.0.0", name: "n", type: "slow" };
   const bytes = new TextEncoder().encode(JSON.stringify(config));
   const path = Deno.env.get("PATH") ?? "";
-  const waits: [name: string, wait: NonNullable<Plugin["add"]>][] = [
+  const waits: [name: string, wait: Add][] = [
     ["for the readiness file", async ({ signal }) => {
       await waitUntilReady("/no/such/file", signal);
       return emptyResult();
@@ -805,6 +811,72 @@ Deno.test("Calls: an ADD during a long wait needs no slot", async (t) => {
   } finally {
     await Deno.remove(directory, { recursive: true });
   }
+});
+
+type Add = NonNullable<Plugin["add"]>;
+
+/** Work that two calls wait for, but only one of them begins. */
+const shared: [name: string, prepare: (directory: string) => Add][] = [
+  ["a shared run", () => {
+    const runs = new SharedRuns<number, number>(async (inputs) => {
+      // As a program of the run.
+      await yieldIfLong(() => pause(600));
+      return inputs;
+    });
+    return async () => {
+      await runs.run("key", 1);
+      return emptyResult();
+    };
+  }],
+  ["credentials of a program", (directory) => {
+    const origin = { what: 'kubeconfig "/k"', directory };
+    const apiVersion = "client.authentication.k8s.io/v1";
+    const credentials = new ExecCredentials(origin, {
+      exec: { apiVersion, command: "./credentials" },
+      cluster: {},
+      env: { PATH: Deno.env.get("PATH") ?? "" },
+      own: new FileCredentials(() => ({})),
+    });
+    const client = new KubeClient({
+      authenticate: () => credentials.get(),
+      send: (_, signal) => {
+        const request = { method: "GET", url: "https://api/pod" };
+        const answer = Response.json({});
+        return Promise.resolve({ request, answer, signal });
+      },
+      [Symbol.dispose](): void {},
+    });
+    return async () => {
+      await client.getPod("namespace", "pod");
+      return emptyResult();
+    };
+  }],
+];
+
+Deno.test("Calls: work that calls share needs no slot", async (t) => {
+  enableYielding(new AsyncLocalStorage());
+  using directory = new PluginDirectory();
+  directory.add(
+    "credentials",
+    `sleep 0.6; printf '{"kind":"ExecCredential","apiVersion":` +
+      `"client.authentication.k8s.io/v1","status":{"token":"t"}}'`,
+  );
+  await eachRow(t, shared, async ([, prepare]) => {
+    const told = new Told(1);
+    const add = prepare(directory.path);
+    const plugin: Plugin = { ...told.plugin, add };
+    const gone = new AbortController();
+    const outcomes = Promise.all(
+      ["c1", "c2"].map((id) =>
+        told.run("ADD", id, gone.signal, undefined, { plugin })
+      ),
+    );
+    using limit = new JoinedSignal(10_000);
+    const answered = await waitUntil(outcomes, limit.signal);
+    gone.abort(new Error("the caller disconnected"));
+    await outcomes;
+    assertEquals(answered?.map(codeOf), [0, 0]);
+  }, ([name]) => name);
 });
 
 Deno.test("Calls.whileIdle() has calls of the container wait, without a slot, and no others", async () => {

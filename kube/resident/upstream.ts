@@ -6,6 +6,7 @@
 
 import { describeError } from "../../base/error.ts";
 import { pause } from "../../base/deadline.ts";
+import { withoutSlot } from "../../base/long_wait.ts";
 import type { Log } from "../../base/log/log.ts";
 import type { Exchange } from "../answer.ts";
 import type { Channel } from "../connection.ts";
@@ -106,7 +107,7 @@ export class Upstream implements Channel {
     if (this.#channel !== used) return;
     const isOpening = this.#opening !== undefined;
     if (!isOpening && this.#now() - this.#openedAtMs < minAgeMs) return;
-    this.#opening ??= this.#reopen(reason);
+    this.#opening ??= withoutSlot(() => this.#reopen(reason));
     await this.#opening;
   }
 

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { withoutSlot, yieldIfLong } from "../../../../base/long_wait.ts";
 import {
   type ChangeCheck,
   currentCheck,
@@ -68,7 +69,7 @@ export class SharedRuns<Input, Output> {
     const request = { input, check: currentCheck(), resolve, reject };
     if (waiting !== undefined) waiting.push(request);
     else this.#begin(key, request);
-    return await promise;
+    return await yieldIfLong(() => promise);
   }
 
   async #begin(key: string, first: Request<Input, Output>): Promise<void> {
@@ -102,7 +103,7 @@ export class SharedRuns<Input, Output> {
     try {
       const outputs = await withChangeCheck(
         check,
-        () => this.#work([first, ...others]),
+        () => withoutSlot(() => this.#work([first, ...others])),
       );
       requests.forEach(({ resolve }, at) => resolve(outputs[at] as Output));
     } catch (error) {
