@@ -24,6 +24,7 @@ import { checkContainerId } from "../cni/call/args.ts";
 import { CniError, ErrorCode, toCniError } from "../base/error.ts";
 import { JoinedSignal, pause } from "../base/deadline.ts";
 import { ifPossible, withIoFailure } from "../base/files/io.ts";
+import { yieldIfLong } from "../base/long_wait.ts";
 import type { Log } from "../base/log/log.ts";
 import { DEFAULT_CACHE_DIR } from "./cache.ts";
 import { describeHolders } from "../base/files/lock_holders.ts";
@@ -95,7 +96,7 @@ export async function lockByTurns(
     } catch (error) {
       if (toCniError(error).code !== ErrorCode.TryAgainLater) throw error;
       if (!signal.aborted) onBusy?.(error);
-      await pause(passMs, signal);
+      await yieldIfLong(() => pause(passMs, signal));
       if (signal.aborted) throw error;
     }
   }

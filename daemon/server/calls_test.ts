@@ -9,6 +9,9 @@ import { FileCredentials } from "../../kube/credentials.ts";
 import { ExecCredentials } from "../../kube/exec_credential.ts";
 import { KubeError } from "../../kube/kube_error.ts";
 import { retry } from "../../kube/retry.ts";
+import { lockByTurns } from "../../libcni/lock.ts";
+import { SystemBus } from "../../plugins/firewall/system_bus.ts";
+import { readPodResources } from "../../plugins/multus/devices/pod_resources.ts";
 import { waitUntilReady } from "../../plugins/multus/pod/pod.ts";
 import { enableChangeChecks } from "../../ffi/change_check.ts";
 import { exists, removeIfThere } from "../../base/files/io.ts";
@@ -784,6 +787,29 @@ Deno.test("Calls: an ADD during a long wait needs no slot", async (t) => {
         throw new KubeError("busy", { status: 429, retryAfterMs: 30_000 });
       };
       return await retry(refused, "GET", { signal });
+    }],
+    ["for the system bus", async ({ signal }) => {
+      const path = `${directory}/bus`;
+      using _silent = Deno.listen({ transport: "unix", path });
+      const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };
+      using _bus = await SystemBus.open(env, signal);
+      return emptyResult();
+    }],
+    ["for the kubelet", async ({ signal }) => {
+      const path = `${directory}/kubelet.sock`;
+      using _silent = Deno.listen({ transport: "unix", path });
+      const pod = { namespace: "default", name: "pod" };
+      await readPodResources(path, pod, signal);
+      return emptyResult();
+    }],
+    ["for operations that pass it", async ({ signal }) => {
+      assert(signal !== undefined);
+      const busy = (): Promise<never> => {
+        throw new CniError(11, "a container is in use");
+      };
+      const turns = { attemptMs: 1, passMs: 60_000, signal };
+      using _lock = await lockByTurns(busy, turns);
+      return emptyResult();
     }],
   ];
   try {

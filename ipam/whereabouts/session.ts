@@ -8,6 +8,7 @@ import { JoinedSignal } from "../../base/deadline.ts";
 import { type Command, loadArgs } from "../../cni/call/args.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
+import { yieldIfLong } from "../../base/long_wait.ts";
 import type { ClientOptions } from "../../kube/client.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
@@ -97,7 +98,7 @@ export async function withSession<T>(
     overallMs: limitMs,
   });
   try {
-    return await run({
+    const session: Session = {
       call,
       settings,
       api,
@@ -114,7 +115,9 @@ export async function withSession<T>(
             ? { signal, overallMs: limitMs }
             : { overallMs: ownMs, perTryMs: ownMs },
         ),
-    });
+    };
+    // It waits for the server, or for other writers.
+    return await yieldIfLong(() => run(session));
   } catch (error) {
     throw await toStorageError(error);
   }

@@ -16,6 +16,7 @@ import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { ifPossible, isTaken, removeQuietly } from "../../base/files/io.ts";
 import { describeHolders } from "../../base/files/lock_holders.ts";
+import { yieldIfLong } from "../../base/long_wait.ts";
 import type { Starter } from "../../cni/call/context.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import * as libc from "../../ffi/libc.ts";
@@ -339,6 +340,14 @@ async function waitForLock<T>(
 ): Promise<T | undefined> {
   const first = attempt();
   if (first) return first;
+  return await yieldIfLong(() => retryLock(attempt, timeoutMs, signal));
+}
+
+async function retryLock<T>(
+  attempt: () => T | undefined | false,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<T | undefined> {
   using end = new JoinedSignal(timeoutMs, signal);
   while (!end.signal.aborted) {
     await pause(PAUSE_MS, end.signal);

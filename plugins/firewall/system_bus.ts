@@ -15,6 +15,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { isUnreachable } from "../../base/files/io.ts";
+import { yieldIfLong } from "../../base/long_wait.ts";
 import { type Bytes, concat, viewOf } from "../../net/bytes.ts";
 
 const DEFAULT_ADDRESS = "unix:path=/var/run/dbus/system_bus_socket";
@@ -212,9 +213,8 @@ export class SystemBus implements Disposable {
   }
 
   async #inTime<T>(exchange: Promise<T>): Promise<T> {
-    const done = await waitUntil(
-      exchange.then((value) => ({ value })),
-      this.#limit.signal,
+    const done = await yieldIfLong(() =>
+      waitUntil(exchange.then((value) => ({ value })), this.#limit.signal)
     );
     if (done !== undefined) return done.value;
     throw new BusTimeout(

@@ -9,6 +9,7 @@
 import type { Bytes } from "../../../net/bytes.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { JoinedSignal, pause } from "../../../base/deadline.ts";
+import { yieldIfLong } from "../../../base/long_wait.ts";
 import { GrpcClient, GrpcError, type GrpcStatus } from "./grpc.ts";
 import { message, messages, text, texts, type ValueOf } from "./protobuf.ts";
 
@@ -68,7 +69,7 @@ export async function readPodResources(
   try {
     using kubelet = new GrpcClient(socketPath);
     using limit = new JoinedSignal(TIMEOUT_MS, signal);
-    const answer = await ask(kubelet, pod, limit.signal);
+    const answer = await yieldIfLong(() => ask(kubelet, pod, limit.signal));
     return response.decode(answer).podResources
       .filter(({ name, namespace }) =>
         name === pod.name && namespace === pod.namespace

@@ -9,6 +9,7 @@ import { formatAbort, JoinedSignal, pause } from "../../../base/deadline.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { type JsonObject, parseJson } from "../../../base/json/json.ts";
 import { encodeJson } from "../../../base/json/json_bytes.ts";
+import { yieldIfLong } from "../../../base/long_wait.ts";
 import type { Conflict } from "../../../cni/config/conflicts.ts";
 import { CONFLICTS } from "../../../cni/config/types.ts";
 import type { Call } from "../../../cni/plugin.ts";
@@ -133,13 +134,21 @@ export class CheckedLease implements AsyncDisposable {
 export async function findUnusedAddresses(
   checking: Checking,
 ): Promise<CheckedLease> {
-  const { call, lease } = checking;
+  const { lease } = checking;
   // Addresses from the network are already on the interface.
   const { ips } = withoutLearned(lease);
   if (ips.length === 0 || isAnnouncementSuppressed(lease)) {
     return new CheckedLease(lease);
   }
   const addresses = ips.map(({ address: { ip } }) => ip);
+  return await yieldIfLong(() => ask(checking, addresses));
+}
+
+async function ask(
+  checking: Checking,
+  addresses: readonly Ip[],
+): Promise<CheckedLease> {
+  const { call, lease } = checking;
   const link = await bringUp(checking);
   if (link === undefined) {
     call.log.warn("Cannot check whether other machines use the addresses", {
