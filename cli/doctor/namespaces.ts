@@ -6,43 +6,52 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
+import { findFileId } from "../../base/files/same_file.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import { nameAttachment } from "../node/live.ts";
-import type { NodeAttachment } from "../node/node_attachments.ts";
+import {
+  isLoopbackOnly,
+  type NodeAttachment,
+} from "../node/node_attachments.ts";
 import { resultOf } from "../../libcni/cached_result.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { readProcesses } from "../../plugins/parts/evidence/processes.ts";
+import { findListedEnd } from "../../plugins/parts/link/host_end.ts";
 import { readOrphans } from "./orphans.ts";
 
 /** Finds files of namespaces that are no longer mounted. */
 async function findUnmounted(node: NodeReader): Promise<Findings> {
-  const unmounted = node.attachments.filter(({ isLive, netns, via }) =>
-    isLive === false && via === undefined &&
-    isTaken(netns)
+  const unmounted = node.attachments.filter((one) =>
+    one.isLive === false && one.via === undefined && isTaken(one.netns) &&
+    !isLoopbackOnly(one)
   );
   if (unmounted.length === 0) return [];
-  const { namespaces } = await readProcesses();
+  const { usable } = await readProcesses();
+  const hostId = findFileId(node.hostNetns);
+  const paths = [...usable].filter(([id]) => id !== hostId)
+    .map(([, path]) => path);
   const orphans = await readOrphans(node);
   return unmounted.map((one) => {
     const { netns, network, containerId, ifName, path } = one;
     const isGone = orphans.some(({ kind, where }) =>
       kind === "attachment" && where === path
     );
-    const namespace = findNamespace(one, namespaces.values());
+    const namespace = isGone ? undefined : findNamespace(node.host, one, paths);
     const mount = (from: string): string =>
       shell`mount --bind ${from} ${netns}`;
-    const help = namespace !== undefined
-      ? { command: mount(namespace) }
-      : isGone
+    const help = isGone
       ? {
         command: node.cni(
           shell`del ${network} ${netns} --container-id ${containerId} ` +
             shell`--ifname ${ifName}`,
         ),
       }
+      : namespace !== undefined
+      ? { command: mount(namespace) }
       : {
-        advice: "mount the namespace of the container's process PID again: " +
+        advice: 'check with "cat /proc/PID/cgroup" that process PID is the ' +
+          "container's, and mount its namespace again: " +
           `${mount("/proc/PID/ns/net")}; if the container was deleted, its ` +
           `runtime or ${node.cni("gc --orphans")} removes the attachment`,
       };
@@ -61,13 +70,19 @@ async function findUnmounted(node: NodeReader): Promise<Findings> {
   });
 }
 
-/** Finds the namespace that has an attachment's interface; returns its path. */
+/**
+ * Finds the namespace that has the container's end of an attachment's veth pair; returns
+ * its path. Any user can create a namespace that has an interface with the same name, MAC
+ * and addresses, but the host's end leads to one namespace only.
+ */
 function findNamespace(
+  host: Rtnl,
   attachment: NodeAttachment,
-  paths: Iterable<string>,
+  paths: readonly string[],
 ): string | undefined {
   const { ifName } = attachment;
-  const { ips = [], interfaces = [] } = resultOf(attachment) ?? {};
+  const result = resultOf(attachment);
+  const { ips = [], interfaces = [] } = result ?? {};
   const { mac } =
     interfaces.find(({ name, sandbox }) =>
       sandbox !== undefined && name === ifName
@@ -81,7 +96,7 @@ function findNamespace(
       return `${link.mac}` === `${mac}` &&
         ips.every((ip) =>
           addresses.some(({ address }) => address.equals(ip.address))
-        );
+        ) && findListedEnd(host, rtnl, result)?.linkIndex === link.index;
     });
     if (isOwn === true) return path;
   }
@@ -122,7 +137,7 @@ export const NAMESPACE_CHECKS: readonly Check[] = [
       "/run/netns was unmounted, for example by a program that cleans /run.",
     howToInspect: "`findmnt PATH`.",
     howToFix:
-      "`mount --bind /proc/PID/ns/net PATH` with its process, or `cni del` if the container was deleted.",
+      "`mount --bind /proc/PID/ns/net PATH` with a process that `cat /proc/PID/cgroup` shows to be the container's, or `cni del` if the container was deleted.",
     run: findUnmounted,
   },
   {

@@ -9,7 +9,7 @@ import { CniError, ErrorCode } from "../../base/error.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
-import { findHostEnd, leadsTo } from "../parts/link/host_end.ts";
+import { findHostEnd, findListedEnd } from "../parts/link/host_end.ts";
 import type { LimitedLink } from "./directions.ts";
 import type { IfbContext } from "./ifb.ts";
 
@@ -77,20 +77,6 @@ export function findLimitedLink(
   const end = findListedEnd(host, sandbox, result) ??
     findHostEnd(host, sandbox, link);
   return { host, end, isInside: false, hasSandbox: true };
-}
-
-/**
- * Finds the host's end by its name in the result, even if the container has renamed
- * its own end.
- */
-export function findListedEnd(
-  host: Rtnl,
-  sandbox: Rtnl,
-  { interfaces }: Pick<Result, "interfaces"> = { interfaces: [] },
-): Link | undefined {
-  return interfaces.filter(({ sandbox }) => !sandbox)
-    .flatMap(({ name }) => host.link.find(name) ?? [])
-    .find((link) => leadsTo(host, link, sandbox));
 }
 
 function peerIndexOf(ifName: string, end: Link | undefined): number {

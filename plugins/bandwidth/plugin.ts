@@ -51,11 +51,8 @@ import {
   limitSent,
   warnOfSmallBursts,
 } from "./directions.ts";
-import {
-  findLimitedLink,
-  findListedEnd,
-  getLimitedLink,
-} from "./limited_link.ts";
+import { findLimitedLink, getLimitedLink } from "./limited_link.ts";
+import { findListedEnd } from "../parts/link/host_end.ts";
 import {
   identifyIfb,
   type IfbContext,

@@ -35,6 +35,12 @@ export interface RunningPlugin {
 export interface Processes {
   /** A path of each network namespace, by the namespace's device and inode. */
   readonly namespaces: ReadonlyMap<string, string>;
+  /**
+   * The paths of {@linkcode namespaces} that an operator can use: `/proc/PID/ns/net`, or
+   * a mount in this process's mount namespace. At a path of a descriptor or of another
+   * mount namespace, a process can put any file.
+   */
+  readonly usable: ReadonlyMap<string, string>;
   readonly plugins: readonly RunningPlugin[];
   /**
    * The roots of other mount namespaces in which namespaces are mounted: the
@@ -92,21 +98,19 @@ const MOST_MOUNTS = 16 * 1024 * 1024, MOST_MOUNTS_IN_ALL = 16 * MOST_MOUNTS;
  */
 export async function readProcesses(): Promise<Processes> {
   let areAll = false, characters = 0;
-  const namespaces = new Map<string, string>();
+  const entered = new Map<string, string>(), held = new Map<string, string>();
   const plugins: RunningPlugin[] = [], words = new Set<string>();
   const mounts = new Map([[findFileId("/proc/self/ns/mnt"), "/proc/self"]]);
   for (const name of listPids()) {
     await yieldToEventLoop();
     const path = `/proc/${name}/ns/net`;
     const id = findIdOrRefuse(path);
-    if (id !== undefined && !namespaces.has(id)) namespaces.set(id, path);
+    if (id !== undefined && !entered.has(id)) entered.set(id, path);
     const status = readStart(`/proc/${name}/status`);
-    for (const held of listDescriptors(name, status)) {
+    for (const path of listDescriptors(name, status)) {
       await yieldToEventLoop();
-      const heldId = findHeldId(held);
-      if (heldId !== undefined && !namespaces.has(heldId)) {
-        namespaces.set(heldId, held);
-      }
+      const heldId = findHeldId(path);
+      if (heldId !== undefined && !held.has(heldId)) held.set(heldId, path);
     }
     if (Number(name) === Deno.pid) continue;
     for (const file of ["cmdline", "cgroup"]) {
@@ -130,8 +134,10 @@ export async function readProcesses(): Promise<Processes> {
     ? undefined
     : "there are too many mounts";
   // A mount outlives the processes in its namespace.
-  const all = new Map([...namespaces, ...mounted]);
-  return { namespaces: all, roots, plugins, words, areAll, unread };
+  const namespaces = new Map([...held, ...entered, ...mounted]);
+  const own = [...mounted].filter(([, path]) => !path.startsWith("/proc/"));
+  const usable = new Map([...entered, ...own]);
+  return { namespaces, usable, roots, plugins, words, areAll, unread };
 }
 
 /**

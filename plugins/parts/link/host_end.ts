@@ -1,9 +1,10 @@
 /**
- * Finds the host's end of a veth pair from the container's end.
+ * Finds the host's end of a veth pair, from the container's end or by its name.
  *
  * @module
  */
 
+import type { Result } from "../../../cni/result/result.ts";
 import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { findNsid } from "../../../ffi/rtnl/nsid.ts";
@@ -22,6 +23,20 @@ export function findHostEnd(
   const peer = host.link.find(end.linkIndex);
   const isPeer = peer?.linkIndex === end.index && leadsTo(host, peer, sandbox);
   return isPeer ? peer : undefined;
+}
+
+/**
+ * Finds the host's end by its name in the result, even if the container has renamed
+ * its own end.
+ */
+export function findListedEnd(
+  host: Rtnl,
+  sandbox: Rtnl,
+  { interfaces }: Pick<Result, "interfaces"> = { interfaces: [] },
+): Link | undefined {
+  return interfaces.filter(({ sandbox }) => !sandbox)
+    .flatMap(({ name }) => host.link.find(name) ?? [])
+    .find((link) => leadsTo(host, link, sandbox));
 }
 
 /**

@@ -10,6 +10,7 @@ import {
 } from "../../../../ipam/whereabouts/testing/claims.ts";
 import { WhereaboutsScene } from "../../../../ipam/whereabouts/testing/scene.ts";
 import { KubeApi } from "../../../../kube/testing/kube_api.ts";
+import { Background } from "../../../../tests/_harness/background.ts";
 import {
   attachmentOfNone,
   cacheAttachment,
@@ -25,18 +26,25 @@ import {
 } from "../fault.ts";
 import type { DoctorScene } from "../scene.ts";
 
-/** Makes an attachment's namespace a file where nothing is mounted. */
-function unmounted({ cacheDir, hosts }: DoctorScene): Undo {
+/**
+ * Makes an attachment's namespace, in which a process runs, a file where nothing is
+ * mounted.
+ */
+function unmounted(
+  { cacheDir, hosts, other }: DoctorScene,
+): Promise<() => Promise<void>> {
   const path = `${cacheDir}/results/lan-fedcba9876543210-eth0`;
   const text = Deno.readTextFileSync(path);
   const netns = `${hosts.directory}/netns-of-db`;
   Deno.writeTextFileSync(netns, "");
   const document = { ...JSON.parse(text), netns };
   Deno.writeTextFileSync(path, JSON.stringify(document));
-  return () => {
+  const program = new Background(other, "sleep", ["1000"]);
+  return Promise.resolve(() => {
     Deno.writeTextFileSync(path, text);
     unmount(netns);
-  };
+    return program.stop();
+  });
 }
 
 /** Caches an attachment of a deleted container, with a file where nothing is mounted. */
@@ -221,7 +229,7 @@ export const ATTACHMENTS_FAULTS: readonly Fault[] = [
     message:
       /netns-of-db" of default\/db eth0 is no longer a network namespace/,
     seed: unmounted,
-    command: /^mount --bind \/\S+ \/\S+netns-of-db$/m,
+    command: /^mount --bind \/proc\/\d+\/ns\/net \/\S+netns-of-db$/m,
     follow: true,
   },
   {
