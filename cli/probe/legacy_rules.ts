@@ -26,6 +26,10 @@ export interface CountedRule {
   readonly text: string;
   /** The built-in chains from which the kernel reaches the rule, such as `FORWARD`. */
   readonly hooks: readonly string[];
+  /** Whether chains that lead to it accept packets, or jump to a different chain. */
+  readonly isSelective: boolean;
+  /** Its number in its chain, from 1; undefined for a policy, and of ebtables. */
+  readonly number: number | undefined;
   readonly packets: number;
 }
 
@@ -62,7 +66,7 @@ async function countIptables(
   for (const table of tables) {
     const text = await run(netns, `${variant.path}-save`, ["-c", "-t", table]);
     const place = { netns: netns.path, program, table };
-    counted.push(...parse(text).map((rule) => ({ ...place, ...rule })));
+    counted.push(...parseSaved(text).map((rule) => ({ ...place, ...rule })));
   }
   return counted;
 }
@@ -117,41 +121,86 @@ async function run(
   return output?.success ? new TextDecoder().decode(output.stdout) : "";
 }
 
-type Parsed = Pick<CountedRule, "text" | "hooks" | "packets">;
+type Parsed = Omit<CountedRule, "netns" | "program" | "table">;
 
-/** Parses what `iptables-save -c` prints. */
-function parse(saved: string): Parsed[] {
+/** Parses what `iptables-save -c` prints: its rules and policies that drop packets. */
+export function parseSaved(saved: string): Parsed[] {
   const lines = saved.split("\n");
-  return lines.flatMap((line) => {
+  const chains = new Chains(lines);
+  const numbers = new Map<string, number>();
+  return lines.flatMap((line): Parsed[] => {
     const policy = /^:(\S+) DROP \[(\d+):/.exec(line);
     if (policy !== null) {
       const [, chain = "", packets] = policy;
       const text = `-P ${chain} DROP`;
-      return [{ text, hooks: [chain], packets: Number(packets) }];
+      const more = { number: undefined, packets: Number(packets) };
+      return [{ text, ...chains.describe(chain), ...more }];
     }
-    const rule = /^\[(\d+):\d+\] (-A (\S+) .*-j (?:DROP|REJECT)\b.*)$/.exec(
-      line,
-    );
+    const rule = /^\[(\d+):\d+\] (-A (\S+) .*)$/.exec(line);
     if (rule === null) return [];
     const [, packets, text = "", chain = ""] = rule;
-    return [{ text, hooks: listHooks(lines, chain), packets: Number(packets) }];
+    const number = (numbers.get(chain) ?? 0) + 1;
+    numbers.set(chain, number);
+    if (!/ -j (?:DROP|REJECT)\b/.test(text)) return [];
+    const more = { number, packets: Number(packets) };
+    return [{ text, ...chains.describe(chain), ...more }];
   });
 }
 
-/** Lists the built-in chains from which jumps lead to a chain, or the chain itself. */
-function listHooks(lines: readonly string[], chain: string): string[] {
-  // A set visits what is added during the loop.
-  const chains = new Set([chain]);
-  for (const one of chains) {
+/** The chains of a table, and which rules lead from one to another. */
+class Chains {
+  readonly #builtIn = new Set<string>();
+  readonly #own = new Set<string>();
+  readonly #sources = new Map<string, Set<string>>();
+  readonly #targets = new Map<string, Set<string>>();
+  readonly #described = new Map<string, ReturnType<Chains["describe"]>>();
+
+  /** @param lines What `iptables-save` prints */
+  constructor(lines: readonly string[]) {
     for (const line of lines) {
+      const [, name, policy] = /^:(\S+) (\S+)/.exec(line) ?? [];
+      // Only built-in chains have a policy.
+      if (name !== undefined) {
+        (policy === "-" ? this.#own : this.#builtIn).add(name);
+        continue;
+      }
       const [, from, to] = /-A (\S+) .*-[jg] (\S+)/.exec(line) ?? [];
-      if (from !== undefined && to === one) chains.add(from);
+      if (from === undefined || to === undefined) continue;
+      addTo(this.#sources, to, from);
+      addTo(this.#targets, from, to);
     }
   }
-  // Only built-in chains have a policy.
-  return [...chains].filter((one) =>
-    lines.some((line) => /^:(\S+) [A-Z]/.exec(line)?.[1] === one)
-  );
+
+  /** Describes how the kernel reaches a chain. */
+  describe(chain: string): Pick<Parsed, "hooks" | "isSelective"> {
+    const known = this.#described.get(chain);
+    if (known !== undefined) return known;
+    // A set visits what is added during the loop.
+    const before = new Set([chain]);
+    for (const one of before) {
+      for (const from of this.#sources.get(one) ?? []) before.add(from);
+    }
+    const described = {
+      hooks: [...before].filter((one) => this.#builtIn.has(one)),
+      isSelective: [...before].some((one) =>
+        [...this.#targets.get(one) ?? []].some((to) =>
+          to === "ACCEPT" || this.#own.has(to) && !before.has(to)
+        )
+      ),
+    };
+    this.#described.set(chain, described);
+    return described;
+  }
+}
+
+function addTo(
+  sets: Map<string, Set<string>>,
+  key: string,
+  value: string,
+): void {
+  const set = sets.get(key);
+  if (set === undefined) sets.set(key, new Set([value]));
+  else set.add(value);
 }
 
 /** Parses what `ebtables -L --Lc --Lx` prints: commands with counters. */
@@ -162,7 +211,8 @@ function parseEbtables(text: string): Parsed[] {
     );
     if (rule === null) return [];
     const [, text = "", packets] = rule;
-    return [{ text, hooks: [], packets: Number(packets) }];
+    const place = { hooks: [], isSelective: false, number: undefined };
+    return [{ text, ...place, packets: Number(packets) }];
   });
 }
 
