@@ -9,7 +9,13 @@ import { listed } from "./finding.ts";
 import { ifPossible } from "../../base/files/io.ts";
 import { Endpoints } from "../probe/endpoint.ts";
 import { OutsideClient } from "../probe/outside.ts";
-import { describeLoss, probeAll, type Probed, targetOf } from "../probe/run.ts";
+import {
+  describeLoss,
+  isProblem,
+  probeAll,
+  type Probed,
+  targetOf,
+} from "../probe/run.ts";
 import {
   hasHostPorts,
   listHostPorts,
@@ -50,7 +56,7 @@ const probeContainers = oncePerNode(
 /** Finds the causes of lost packets that belong to a check. */
 async function findLosses(node: NodeReader, check: string): Promise<Findings> {
   const lost = (await probeContainers(node))
-    .filter(({ cause }) => cause?.check === check);
+    .filter(({ cause }) => isProblem(cause) && cause.check === check);
   return [...Map.groupBy(lost, ({ cause }) => cause?.text).values()]
     .map(describe);
 }

@@ -22,10 +22,14 @@ export interface Cause extends Remedy {
   readonly text: string;
   /** Whether it shows only where packets are lost: a finding might name the reason. */
   readonly isSymptom?: boolean | undefined;
+  /** Whether a rule or filter drops the packets on purpose: it is not a problem. */
+  readonly isIntended?: boolean | undefined;
 }
 
-/** A rule or a filter drops packets on purpose. */
-export const INTENDED = "intended";
+/** Advice about a rule or filter of a program that applies NetworkPolicies. */
+export const POLICY_ADVICE =
+  "a network policy drops this on purpose; if the program that made the rule " +
+  "is no longer installed, remove its rules";
 
 /**
  * Describes how to remove an object that a third-party program has added.

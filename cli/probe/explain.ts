@@ -15,7 +15,7 @@ import {
 import type { HookedChain, Nftables, Rule } from "../../ffi/nftables/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import { openNftables } from "../../plugins/parts/firewall/open_nftables.ts";
-import { type Cause, INTENDED, type Remedy, removal } from "./cause.ts";
+import { type Cause, POLICY_ADVICE, type Remedy, removal } from "./cause.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { isOnHost } from "./endpoint.ts";
 import { explainReason } from "./reasons.ts";
@@ -26,7 +26,7 @@ import {
   deletionOf,
   dropsAll,
   isAtNode,
-  isOfNodeOnly,
+  isOnPurpose,
 } from "./legacy_rules.ts";
 import { findDrop, type PlacedStep, type Trace } from "./trace.ts";
 
@@ -39,7 +39,7 @@ export function explain(
   trace: Trace,
   node: NodeReader,
   subnet: Cidr,
-): Cause | typeof INTENDED | undefined {
+): Cause | undefined {
   return explainRule(trace, node, subnet) ??
     explainCounted(trace, node, subnet) ?? explainLink(trace, node) ??
     explainReason(trace, node);
@@ -55,7 +55,7 @@ function explainRule(
   trace: Trace,
   node: NodeReader,
   subnet: Cidr,
-): Cause | typeof INTENDED | undefined {
+): Cause | undefined {
   const step = findDrop(trace);
   using nftables = step && openNftables(step.netns);
   if (step === undefined || nftables === undefined) return undefined;
@@ -63,18 +63,19 @@ function explainRule(
   const base = findBase(nftables, trace, step);
   const rule = findRule(nftables, step);
   const { isOfNode, what, help } = describeRule(step, rule, node, base);
-  // Many nodes drop packets to ports that they do not serve.
-  const isAtNode = base?.hook === INPUT || base?.hook === OUTPUT;
-  if (isOfNode && isAtNode && isOnPurpose(nftables, step, rule)) {
-    return INTENDED;
-  }
-  if (isOfNode && isOfPolicies(chain, table.name)) return INTENDED;
-  if (table.name.startsWith("cni_") || chain.startsWith("CNI-ISOLATION")) {
-    return INTENDED;
-  }
   const text = handle === undefined
     ? `${what} has policy drop, and no rule accepts the packets`
     : `${what} drops packets`;
+  const isAtNode = base?.hook === INPUT || base?.hook === OUTPUT;
+  const intention = isOfNode && isAtNode &&
+      isOfServices(nftables, step, base, rule)
+    ? SERVICES_ADVICE
+    : isOfNode && isOfPolicies(chain, table.name)
+    ? POLICY_ADVICE
+    : table.name.startsWith("cni_") || chain.startsWith("CNI-ISOLATION")
+    ? ISOLATION_ADVICE
+    : undefined;
+  if (intention !== undefined) return intended(text, intention, help.look);
   // Rules in a chain that others jump to are limited by the conditions of the jump. The
   // rules of firewalld's zones must not be deleted, because a reload restores them.
   const isForEverything = rule === undefined ||
@@ -88,6 +89,22 @@ function explainRule(
     command: acceptIn(step, base?.hook, subnet, node),
     look: help.look,
   };
+}
+
+/** Advice about rules that drop on purpose. */
+const SERVICES_ADVICE =
+  "the node's firewall drops this on purpose, and accepts other packets; if " +
+  "containers need this, accept it in the firewall's configuration";
+const ISOLATION_ADVICE =
+  "ingressPolicy or macspoofchk of a network drops this on purpose";
+
+/** Describes a rule that drops packets on purpose. */
+function intended(
+  text: string,
+  advice: string,
+  look: string | undefined,
+): Cause {
+  return { check: "rule-drops", text, advice, look, isIntended: true };
 }
 
 /**
@@ -208,18 +225,22 @@ function matchesAll({ expressions }: Rule): boolean {
 /**
  * Reports whether an input rule drops packets to ports that the node does not serve,
  * rather than packets of containers: it names neither addresses nor links, and other
- * rules of the chain accept packets.
+ * rules of the chains that lead to it accept packets.
  */
-function isOnPurpose(
+function isOfServices(
   nftables: Nftables,
   { table, chain }: PlacedStep,
+  base: HookedChain,
   rule: Rule | undefined,
 ): boolean {
+  const chains = new Set([base.name, chain]);
   return !namesAddressOrLink(rule?.expressions ?? []) &&
-    nftables.listRules(table, chain).some(({ expressions }) =>
-      verdictOf(expressions)?.code === VERDICTS.accept ||
-      verdictOf(expressions)?.chain !== undefined
-    );
+    [...chains].flatMap((one) => nftables.listRules(table, one))
+      .some(({ expressions }) => {
+        const { code, chain } = verdictOf(expressions) ?? {};
+        return code === VERDICTS.accept ||
+          chain !== undefined && !chains.has(chain);
+      });
 }
 
 /** Returns the command that makes a chain accept the packets of a subnet. */
@@ -279,15 +300,18 @@ function explainCounted(
   trace: Trace,
   node: NodeReader,
   subnet: Cidr,
-): Cause | typeof INTENDED | undefined {
+): Cause | undefined {
   const { packets, answer, probe: { from } } = trace;
+  const wasDropped = packets.some(({ end }) =>
+    end?.reason === "NETFILTER_DROP"
+  );
+  if (!wasDropped && packets.length > 0) return undefined;
   const rules = listCounted(trace, node);
-  const wasDropped = packets.length === 0 ||
-    packets.some(({ end }) => end?.reason === "NETFILTER_DROP");
-  if (rules.length === 0 || !wasDropped) return undefined;
-  const rule = rules.find((one) => !isIntended(one, node));
-  if (rule === undefined) return INTENDED;
-  const { program, table, text, netns } = rule;
+  const rule = rules.find((one) => intentionOf(one, node) === undefined) ??
+    // Other packets might have changed the counter.
+    (wasDropped ? rules[0] : undefined);
+  if (rule === undefined) return undefined;
+  const { program, table, netns } = rule;
   // A packet that is dropped before it leaves its namespace is not recorded, but the
   // sender gets an error.
   const isRefused = netns === from.netns.path && answer.error !== undefined &&
@@ -295,13 +319,16 @@ function explainCounted(
   const look = program.startsWith("ebtables")
     ? `${program} -t ${table} -L --Lc`
     : `${program}-save -c -t ${table}`;
+  const text = `"${rule.text}" in table ${table} of ${program} ` +
+    (isNetnsOfNode(node, netns) ? "" : "inside the container ") +
+    "drops packets";
+  const intention = intentionOf(rule, node);
+  if (intention !== undefined) return intended(text, intention, look);
   return {
     check: rule.hooks.includes("FORWARD") && dropsAll(rule)
       ? "forward-policy"
       : "rule-drops",
-    text: `"${text}" in table ${table} of ${program} ` +
-      (isNetnsOfNode(node, netns) ? "" : "inside the container ") +
-      "drops packets",
+    text,
     // Other packets might have changed the counter.
     ...packets.length === 0 && !isRefused
       ? {
@@ -330,13 +357,15 @@ function listCounted(
   );
 }
 
-function isIntended(rule: CountedRule, node: NodeReader): boolean {
+/** Returns advice if a rule drops on purpose; undefined if it does not. */
+function intentionOf(rule: CountedRule, node: NodeReader): string | undefined {
   const [, chain = ""] = rule.text.split(" ");
-  return isNetnsOfNode(node, rule.netns) &&
-    (isOfNodeOnly(rule) || isOfPolicies(chain));
+  if (!isNetnsOfNode(node, rule.netns)) return undefined;
+  if (isOnPurpose(rule)) return SERVICES_ADVICE;
+  return isOfPolicies(chain) ? POLICY_ADVICE : undefined;
 }
 
-/** Returns the command that accepts a subnet's packets before a legacy rule. */
+/** Returns the command that accepts a subnet's packets where a legacy rule drops them. */
 function acceptCounted(
   rule: CountedRule,
   subnet: Cidr,

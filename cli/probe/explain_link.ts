@@ -10,20 +10,20 @@ import type { Link } from "../../ffi/rtnl/link_types.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { Filter } from "../../ffi/rtnl/traffic_control_filter.ts";
 import { NANOSECONDS_PER_TICK } from "../../ffi/rtnl/traffic_control_kinds.ts";
-import { type Cause, INTENDED, type Remedy, removal } from "./cause.ts";
+import { type Cause, POLICY_ADVICE, type Remedy, removal } from "./cause.ts";
 import { findMaster, listCachedPlugins, listLive } from "../node/live.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listUplinks } from "../node/routers.ts";
 import { findEnded } from "./reasons.ts";
 import type { Trace } from "./trace.ts";
-import { isOnNode } from "./traced_link.ts";
+import { isOnNode, type TracedLink } from "./traced_link.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 
 /** Explains by the link at which the kernel ended a packet. */
 export function explainLink(
   trace: Trace,
   node: NodeReader,
-): Cause | typeof INTENDED | undefined {
+): Cause | undefined {
   const ended = findEnded(trace);
   if (ended === undefined) return undefined;
   const { reason = "", location, last: { link } } = ended;
@@ -31,7 +31,8 @@ export function explainLink(
   if (link === undefined || !isOnNode(ended.last)) return undefined;
   if (reason === "TC_INGRESS") return explainFilter(node, link, "ingress");
   if (reason === "TC_EGRESS") {
-    return explainFilter(node, findFiltered(node, link), "egress");
+    const { link: filtered, isSure } = findFiltered(trace, node, ended.last);
+    return filtered && explainFilter(node, filtered, "egress", isSure);
   }
   if (/^QDISC_/.test(reason)) return explainQdisc(node, link);
   if (location.startsWith("br_")) return explainPort(node, link);
@@ -81,11 +82,20 @@ function listFilters(
     : [Parent.ClsactEgress]).flatMap((parent) => filter.list(index, parent));
 }
 
-/** The kernel does not report yet by which link a packet was to leave. */
-function findFiltered(node: NodeReader, last: Link): Link {
-  return [last, ...node.host.link.list()].find((link) =>
-    listFilters(node, link, "egress").length > 0
-  ) ?? last;
+/**
+ * Finds the link at which a filter dropped a packet on its way out, among the links that
+ * the probe might pass: the kernel does not report yet by which link it was to leave.
+ */
+function findFiltered(
+  { places: [own] }: Trace,
+  node: NodeReader,
+  { name, isSent }: TracedLink,
+): { readonly link: Link | undefined; readonly isSure: boolean } {
+  const others = (own?.links ?? []).filter((one) => one !== name);
+  const [link, ...more] = [...isSent ? [name] : [], ...others]
+    .flatMap((one) => node.host.link.find(one) ?? [])
+    .filter((one) => listFilters(node, one, "egress").length > 0);
+  return { link, isSure: more.length === 0 };
 }
 
 /**
@@ -106,7 +116,8 @@ function explainFilter(
   node: NodeReader,
   link: Link,
   side: Side,
-): Cause | typeof INTENDED {
+  isSure = true,
+): Cause {
   const { name } = link;
   const filters = listFilters(node, link, side);
   const [filter] = filters;
@@ -117,12 +128,17 @@ function explainFilter(
   const redirect = explainRedirect(node, side === "ingress" ? [name] : []);
   if (redirect !== undefined) return redirect;
   const isUplink = listUplinks(node).some(({ index }) => index === link.index);
-  if (!isOwn && !isUplink && filters.some(({ kind }) => kind === "bpf")) {
-    return INTENDED;
+  const text =
+    `a filter of traffic control drops packets on "${name}" (${side})`;
+  const check = "packet-ends";
+  const isOfPolicies = isSure && !isOwn && !isUplink &&
+    filters.some(({ kind }) => kind === "bpf");
+  if (isOfPolicies) {
+    return { check, text, advice: POLICY_ADVICE, look, isIntended: true };
   }
   return {
-    check: "packet-ends",
-    text: `a filter of traffic control drops packets on "${name}" (${side})`,
+    check,
+    text,
     ...isOne && isOwn ? removal(`${del} pref ${filter.priority}`, look) : {
       advice: isOne
         ? "find out which program added the filter; to delete it: " +

@@ -223,12 +223,12 @@ export function dropsAll({ text, hooks }: CountedRule): boolean {
 }
 
 /**
- * Reports whether a rule names neither addresses nor links, and is reached only from
- * hooks of the node's own packets: many nodes drop packets to ports that they do not
- * serve.
+ * Reports whether a rule drops packets to ports that the node does not serve: it names
+ * neither addresses nor links, is reached only from hooks of the node's own packets, and
+ * other rules of the chains that lead to it accept packets.
  */
-export function isOfNodeOnly(rule: CountedRule): boolean {
-  return isAtNode(rule) &&
+export function isOnPurpose(rule: CountedRule): boolean {
+  return isAtNode(rule) && rule.isSelective &&
     !argumentsOf(rule.text).some((one) => NAMES_PACKET_ENDS.test(one));
 }
 

@@ -15,7 +15,13 @@ import { resultOf } from "../../libcni/cached_result.ts";
 import type { CniCall } from "../flags.ts";
 import { Endpoints, type ProbeEndpoint } from "./endpoint.ts";
 import { OutsideClient } from "./outside.ts";
-import { arrives, explainUnsent, probeAll, type Probed } from "./run.ts";
+import {
+  arrives,
+  explainUnsent,
+  isProblem,
+  probeAll,
+  type Probed,
+} from "./run.ts";
 import { formatProbed, toCauses, toShown } from "./show.ts";
 import {
   hasHostPorts,
@@ -144,7 +150,7 @@ function readDestination(call: CniCall, text: string | undefined): Destination {
 /** Reports probes. Destinations that the user named must be reached. */
 export function report(all: readonly Probed[]): Output {
   const isWell = all.every((probed) =>
-    probed.cause === undefined &&
+    !isProblem(probed.cause) &&
     (probed.wanted.kind !== "named" || arrives(probed))
   );
   return {
@@ -161,7 +167,10 @@ function verdict(
   style: Style,
 ): string {
   if (!isWell) return style.red("Packets are lost");
-  return all.every(arrives)
-    ? style.green("Every packet arrives")
-    : style.yellow("Nothing on this node stops a packet");
+  if (all.every(arrives)) return style.green("Every packet arrives");
+  return style.yellow(
+    all.some(({ cause }) => cause !== undefined)
+      ? "This node drops packets only on purpose"
+      : "Nothing on this node stops a packet",
+  );
 }

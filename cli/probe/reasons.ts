@@ -76,10 +76,14 @@ export function explainReason(
         "rp_filter is 1 (strict), and the route back is over a different link",
       // The kernel uses the higher value of "all" and the link. With slashes, a name
       // can contain dots.
-      command: insideOf(
-        last,
-        shell`sysctl -w net/ipv4/conf/${last.name}/rp_filter=2`,
-      ),
+      ...last.place === undefined
+        ? { advice: "set rp_filter of that link to 2, in its namespace" }
+        : {
+          command: insideOf(
+            last,
+            shell`sysctl -w net/ipv4/conf/${last.name}/rp_filter=2`,
+          ),
+        },
       look: insideOf(last, shell`ip route get ${trace.probe.from.source}`),
     };
   }

@@ -9,7 +9,7 @@ import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { listRouters, listUplinks } from "../node/routers.ts";
 import { readSysctlOf } from "../node/sysctls.ts";
-import { type Cause, INTENDED } from "./cause.ts";
+import type { Cause } from "./cause.ts";
 import { FAR, type ProbeEndpoint } from "./endpoint.ts";
 import { explain, explainUntranslated } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
@@ -140,7 +140,7 @@ async function findTaken(
     const lost = { ...answer, isReached: false };
     if (findDrop(trace) ?? findEnded(trace)) {
       const cause = explain(trace, node, subject.start.address.masked());
-      if (cause === INTENDED) return [];
+      if (cause?.isIntended) return [];
       if (cause !== undefined) return [[wanted, lost] as const];
     }
     // A connection that was refused is no longer tracked.
@@ -206,15 +206,20 @@ async function explainAll(
       let cause = traced.includes(path) ? undefined : known;
       for (const one of traced.includes(path) ? path : []) {
         const trace = traces[wanted.indexOf(one)];
-        cause ??= trace &&
-          await findSureCause(node, one, trace, answerOf(one));
+        if (trace === undefined || isProblem(cause)) continue;
+        cause = await findSureCause(node, one, trace, answerOf(one)) ?? cause;
       }
-      known ??= cause;
+      if (!isProblem(known)) known = cause ?? known;
       if (cause === undefined) continue;
       for (const one of path) causes.set(one, cause);
     }
   }
   return causes;
+}
+
+/** Reports whether a cause is known, and is not a rule that drops on purpose. */
+export function isProblem(cause: Cause | undefined): cause is Cause {
+  return cause !== undefined && !cause.isIntended;
 }
 
 /** How often a probe is sent again to confirm where its packet ended, at most. */
@@ -232,7 +237,7 @@ async function findSureCause(
   answer: Answer,
 ): Promise<Cause | undefined> {
   const cause = await findCause(node, wanted, traced, answer);
-  if (cause?.check !== "packet-ends") return cause;
+  if (cause?.check !== "packet-ends" || cause.isIntended) return cause;
   // On a busy machine, a trace might miss where the packet ended.
   for (let attempt = 0; attempt < SECOND_LOOKS; attempt++) {
     const [again] = await traceLost(node, [wanted]);
@@ -280,9 +285,7 @@ async function findCause(
     if (cause !== undefined) return cause;
   }
   const reported = explain(traced, node, subject.start.address.masked());
-  if (reported !== undefined) {
-    return reported === INTENDED ? undefined : reported;
-  }
+  if (reported !== undefined) return reported;
   const { probe } = wanted;
   const hops = listHops(node, wanted);
   const containers = ends.flatMap((end) => end?.hostLinks ?? []);

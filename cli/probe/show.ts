@@ -8,7 +8,7 @@ import { showControls, type Style } from "../../base/command_line/style.ts";
 import { wrap } from "../../base/command_line/table.ts";
 import { hang, LABEL, labelled, labelledCommand } from "./labelled.ts";
 import { describeProbe } from "./packet.ts";
-import { arrives, describeLoss, type Probed } from "./run.ts";
+import { arrives, describeLoss, isProblem, type Probed } from "./run.ts";
 
 /** A probe in JSON. */
 export interface ShownProbe {
@@ -29,6 +29,8 @@ export interface ShownProbe {
 export interface ShownCause {
   readonly check: string;
   readonly message: string;
+  /** Whether a rule or filter drops the packets on purpose. */
+  readonly intended: boolean;
   /** Which end does not reach which. */
   readonly lost: readonly string[];
   readonly fix: string | null;
@@ -61,16 +63,22 @@ export function toCauses(all: readonly Probed[]): ShownCause[] {
     if (cause === undefined || message === undefined) return [];
     const lost = [...new Set(some.map(({ wanted }) => describeLoss(wanted)))];
     const { check, command = null, advice = null, look = null } = cause;
-    return [{ check, message, lost, fix: command, advice, look }];
+    const intended = !isProblem(cause);
+    return [{ check, message, intended, lost, fix: command, advice, look }];
   });
 }
 
 /** Formats probes and their causes. */
 export function formatProbed(all: readonly Probed[], style: Style): string {
   const causes = toCauses(all).flatMap((
-    { message, lost, fix, advice, look },
+    { message, intended, lost, fix, advice, look },
   ) => [
-    hang(style.red("lost: "), LABEL, message, style),
+    hang(
+      (intended ? style.yellow : style.red)("lost: "),
+      LABEL,
+      message,
+      style,
+    ),
     ...labelled("so:", lost.join("; "), style),
     ...labelledCommand("fix:", fix),
     ...labelled(fix === null ? "do:" : "note:", advice, style),
@@ -91,7 +99,11 @@ function formatProbe(probed: Probed, style: Style): string {
   const outcome = isReached
     ? `ok, ${milliseconds} ms`
     : error ?? `no answer in ${milliseconds} ms`;
-  const mark = isReached ? style.green : cause ? style.red : style.yellow;
+  const mark = isReached
+    ? style.green
+    : isProblem(cause)
+    ? style.red
+    : style.yellow;
   return head.length + 1 + outcome.length <= width
     ? `${head} ${mark(outcome)}`
     : [

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { rootTest } from "../../testing/capabilities.ts";
 import { type Control, dns, tcp } from "./controls.ts";
 import {
@@ -20,7 +20,9 @@ import {
   ROUTER,
 } from "./fault_node.ts";
 import { CHECKED, comesToWork } from "./evaluate.ts";
+import type { CniFlags } from "../../cli/flags.ts";
 import { diagnose } from "../../cli/doctor/diagnose.ts";
+import type { ShownCause } from "../../cli/probe/show.ts";
 import { HEALTHY } from "./rows/healthy.ts";
 
 /** What works on each of them. */
@@ -38,7 +40,7 @@ const USES: readonly Control[] = [
 rootTest("cni doctor finds nothing where all works", NEEDS, async (t) => {
   await using node = await FaultNode.create();
   const { scene } = node;
-  for (const { name, seed, needs } of HEALTHY) {
+  for (const { name, seed, needs, drops } of HEALTHY) {
     const ignore = needs?.ignore ?? false;
     const fn = async (): Promise<void> => {
       const undo = await seed(node);
@@ -54,6 +56,19 @@ rootTest("cni doctor finds nothing where all works", NEEDS, async (t) => {
           const { json } = await scene.doctor({ pod });
           const { ok, ways } = json as { ok: boolean; ways: unknown };
           assert(ok, JSON.stringify(ways, null, 2));
+        }
+        if (drops !== undefined) {
+          const { json } = await scene.doctor(
+            { pod: "default/web", to: DB } as CniFlags,
+          );
+          const { ok, causes: [cause, ...more] } = json as {
+            readonly ok: boolean;
+            readonly causes: readonly ShownCause[];
+          };
+          const { message = "", fix, intended, advice } = cause ?? {};
+          assertMatch(message, drops);
+          assertMatch(advice ?? "", /^a network policy drops this on purpose;/);
+          assertEquals([ok, fix, intended, more], [false, null, true, []]);
         }
       } finally {
         await undo();

@@ -185,6 +185,32 @@ esac
     );
   });
 
+  await t.step("a NetworkPolicy that drops on purpose", async () => {
+    scene.sh(
+      "iptables-nft -N KUBE-POD-FW-A; iptables-nft -A FORWARD -j KUBE-POD-FW-A; " +
+        "iptables-nft -A KUBE-POD-FW-A -s 10.1.0.0/28 -d 192.0.2.2 -j DROP",
+    );
+    const { networks: [pods], text, exitCode } = await tryAll(scene);
+    scene.sh("nft delete table ip filter");
+    assertEquals(exitCode, 1);
+    assertEquals(pods?.stops.map(({ at, fix }) => [at, fix]), [
+      ["CNI0606", null],
+    ]);
+    assertMatch(
+      text,
+      /stopped at CNI0606: .*KUBE-POD-FW-A[^]*do: {3}a network policy drops this/,
+    );
+  });
+
+  await t.step("a node that serves no port", async () => {
+    scene.sh(
+      "nft 'table inet fw { chain i { type filter hook input priority 0; policy drop; ct state established accept; meta l4proto { icmp, ipv6-icmp } accept; }; }'",
+    );
+    const { ok, text } = await tryAll(scene);
+    scene.sh("nft delete table inet fw");
+    assertEquals([ok, text.includes("stopped at")], [true, false], text);
+  });
+
   await t.step("a rule that drops packets to one destination", async () => {
     scene.sh(
       "nft 'table inet raw { chain pre { type filter hook prerouting priority -300; ip saddr 10.1.0.0/28 ip daddr 192.0.2.2 drop; }; }'",

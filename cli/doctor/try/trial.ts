@@ -36,7 +36,7 @@ import {
 import type { IpFamily } from "../../../net/ip.ts";
 import { FORWARDING } from "../../../plugins/parts/address/ip_forward.ts";
 import { Endpoints, type ProbeEndpoint } from "../../probe/endpoint.ts";
-import { probeAll, type Probed } from "../../probe/run.ts";
+import { isProblem, probeAll, type Probed } from "../../probe/run.ts";
 import { listWanted } from "../../probe/targets.ts";
 import { Guard } from "./put_back.ts";
 import { ipamOf, ipamTypeOf } from "../../../cni/config/ipam.ts";
@@ -269,24 +269,34 @@ const PARTIES = {
   "name server": "name",
 } as const;
 
-/** Sends the probes of each pair once. */
+/** Groups the probes from one end to another. */
+function listPairs(probed: readonly Probed[]): Probed[][] {
+  return [
+    ...Map.groupBy(
+      probed,
+      ({ wanted: { kind, probe } }) =>
+        [kind, probe.from.name, probe.destination].join(),
+    ).values(),
+  ];
+}
+
+/** Reports whether no probe of a pair was answered. */
+function isSilent(some: readonly Probed[]): boolean {
+  return some.every(({ answer }) => !answer.isReached);
+}
+
+/** Describes each pair once. */
 function listAttempts(probed: readonly Probed[]): Reach[] {
-  const pairs = Map.groupBy(
-    probed,
-    ({ wanted: { kind, probe } }) =>
-      [kind, probe.from.name, probe.destination].join(),
-  );
-  return [...pairs.values()].flatMap((some) => {
+  return listPairs(probed).flatMap((some) => {
     const [{ wanted } = {}] = some;
     if (wanted === undefined) return [];
     const { kind, probe: { from, to, destination } } = wanted;
-    const isStopped = some.some(({ cause }) => cause !== undefined);
-    const isSilent = some.every(({ answer }) => !answer.isReached);
+    const isStopped = some.some(({ cause }) => isProblem(cause));
     const isFar = kind === "outside" || kind === "name server";
     // What lies beyond the node need not answer.
     const mayBeSilent = isFar && !wanted.subject.isMasqueraded;
-    if (isSilent && !isStopped && mayBeSilent) return [];
-    const lost = some.find(({ cause }) => cause !== undefined) ?? some[0];
+    if (isSilent(some) && !isStopped && mayBeSilent) return [];
+    const lost = some.find(({ cause }) => isProblem(cause)) ?? some[0];
     const name = (text: string): Party => text === "B" ? "B" : "A";
     return [{
       from: kind === "back" ? "node" : name(from.name),
@@ -294,17 +304,23 @@ function listAttempts(probed: readonly Probed[]): Reach[] {
         ? name(to)
         : PARTIES[kind as keyof typeof PARTIES],
       address: `${destination}`,
-      reached: !isStopped && !isSilent,
+      reached: !isStopped && !isSilent(some),
       milliseconds: Math.max(...some.map(({ answer }) => answer.milliseconds)),
       error: lost?.answer.error ?? null,
     }];
   });
 }
 
-/** Lists what stopped packets, each once. */
+/**
+ * Lists what stopped packets, each once. A rule that drops on purpose is listed only if
+ * an end does not reach another end at all.
+ */
 function listStops(probed: readonly Probed[]): Stop[] {
   const stops = new Map<string, Stop>();
-  for (const { cause } of probed) {
+  const shown = listPairs(probed).flatMap((some) =>
+    some.filter(({ cause }) => isProblem(cause) || isSilent(some))
+  );
+  for (const { cause } of shown) {
     if (cause === undefined) continue;
     const { check, text, command: fix = null, advice = null } = cause;
     stops.set(text, { at: codeOf(check), text, fix, advice });

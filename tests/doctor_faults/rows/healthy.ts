@@ -14,6 +14,8 @@ export interface HealthyRow {
   readonly name: string;
   readonly seed: Seed;
   readonly needs?: Needs;
+  /** The rule that `--pod web --to db` names as the cause of lost pings. */
+  readonly drops?: RegExp;
 }
 
 /** Runs commands of iptables, one per line, and deletes the tables that did not exist before. */
@@ -145,6 +147,7 @@ export const HEALTHY: readonly HealthyRow[] = [
   },
   {
     name: "kube-router, which drops pings by a NetworkPolicy",
+    drops: /KUBE-POD-FW-A/,
     seed: rules(`
 -N KUBE-ROUTER-FORWARD
 -N KUBE-POD-FW-A
@@ -157,6 +160,7 @@ export const HEALTHY: readonly HealthyRow[] = [
   },
   {
     name: "Calico by the legacy iptables, which drops pings by a NetworkPolicy",
+    drops: /-A cali-fw-web .*-j DROP/,
     needs: legacy,
     seed: legacyRules(`
 -N cali-FORWARD
@@ -179,6 +183,7 @@ export const HEALTHY: readonly HealthyRow[] = [
   },
   {
     name: "a table of NetworkPolicies that drops pings",
+    drops: /inet kube-network-policies postrouting/,
     seed: nft(
       `table inet kube-network-policies {
   chain postrouting { type filter hook postrouting priority srcnat - 5; ip saddr 10.1.0.2 icmp type echo-request drop; }

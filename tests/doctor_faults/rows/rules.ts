@@ -109,6 +109,17 @@ const DROPS: readonly FaultRow[] = [
     seed: iptables(`-t mangle -A FORWARD -d ${FAR} -j DROP`, "iptables-legacy"),
   },
   {
+    name: "a flushed legacy INPUT whose policy still drops",
+    fails: ping("db", "10.2.0.1"),
+    cause: /-P INPUT DROP.*iptables-legacy/,
+    needs: legacy,
+    seed: on(
+      "node",
+      "iptables-legacy -P INPUT DROP",
+      "iptables-legacy -P INPUT ACCEPT; iptables-legacy -F",
+    ),
+  },
+  {
     name: "the legacy iptables drops a port",
     fails: tcp("db", FAR),
     cause: /FORWARD.*iptables-legacy/,

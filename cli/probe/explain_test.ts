@@ -1,0 +1,68 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { rootTest } from "../../testing/capabilities.ts";
+import { Cidr } from "../../net/cidr.ts";
+import { Ip } from "../../net/ip.ts";
+import { DoctorScene } from "../doctor/testing/scene.ts";
+import { explain } from "./explain.ts";
+import { originOfNode } from "./targets.ts";
+import type { CountedRule } from "./legacy_rules.ts";
+import type { Trace } from "./trace.ts";
+
+rootTest(
+  "explain() blames no rule for open ports if no packet was recorded",
+  async () => {
+    using scene = await DoctorScene.create();
+    using node = scene.node();
+    const destination = Ip.parse("10.2.0.2");
+    const from = originOfNode(node, destination);
+    if (from === undefined) throw new Error("The node has no route");
+    const explainWith = (
+      isSelective: boolean,
+      packets: Trace["packets"],
+    ): ReturnType<typeof explain> => {
+      const rule: CountedRule = {
+        netns: node.host.netns.path,
+        program: "iptables-legacy",
+        table: "filter",
+        text: "-P INPUT DROP",
+        hooks: ["INPUT"],
+        isSelective,
+        number: undefined,
+        packets: 1,
+      };
+      const trace: Trace = {
+        probe: { from, to: "db", destination, protocol: "ping" },
+        answer: {
+          isReached: false,
+          error: undefined,
+          icmp: undefined,
+          milliseconds: 0,
+        },
+        places: [{ netns: node.host.netns, owner: undefined, links: [] }],
+        steps: [],
+        packets,
+        connection: undefined,
+        counted: [rule],
+      };
+      return explain(trace, node, Cidr.parse("10.2.0.0/24"));
+    };
+    const dropped = [{
+      type: 0x0800,
+      length: 84,
+      mark: undefined,
+      links: [],
+      end: { location: "nf_hook_slow", reason: "NETFILTER_DROP" },
+    }];
+    assertEquals(explainWith(true, []), undefined);
+    const { isIntended, command } = explainWith(true, dropped) ?? {};
+    assertEquals([isIntended, command], [true, undefined]);
+    // Without a rule that accepts packets, the node is locked out.
+    assertEquals(
+      explainWith(false, dropped)?.command,
+      "iptables-legacy -I INPUT -s 10.2.0.0/24 -j ACCEPT",
+    );
+    const { command: unsure, advice = "" } = explainWith(false, []) ?? {};
+    assertEquals(unsure, undefined);
+    assertMatch(advice, /^check whether its counter grows/);
+  },
+);
