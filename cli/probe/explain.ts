@@ -86,7 +86,7 @@ function explainRule(
       ? "forward-policy"
       : "rule-drops",
     text,
-    command: acceptIn(step, base?.hook, subnet, node),
+    command: acceptIn(nftables, step, base?.hook, subnet, node),
     look: help.look,
   };
 }
@@ -243,14 +243,18 @@ function isOfServices(
       });
 }
 
-/** Returns the command that makes a chain accept the packets of a subnet. */
+/**
+ * Returns the command that makes a chain accept the packets of a subnet where it drops
+ * them: rules before that, such as rules of NetworkPolicies, are applied first.
+ */
 function acceptIn(
+  nftables: Nftables,
   step: PlacedStep,
   hook: number | undefined,
   subnet: Cidr,
   node: NodeReader,
 ): string {
-  const { table, chain, netns } = step;
+  const { table, chain, handle, netns } = step;
   const { family } = subnet;
   if (isOfFirewalld(step, node)) {
     // A reload would remove rules of running containers.
@@ -258,18 +262,24 @@ function acceptIn(
     return `firewall-cmd ${add} && firewall-cmd --permanent ${add}`;
   }
   const at = shell`${table.family} ${table.name} ${chain}`;
+  const nft = handle === undefined
+    ? `nft add rule ${at}`
+    : `nft insert rule ${at} handle ${handle}`;
   if (table.family === "bridge" || table.family === "arp") {
-    return inside(node, netns, `nft insert rule ${at} accept`);
+    return inside(node, netns, `${nft} accept`);
   }
   const isIptables = table.name === "filter" && /^[A-Z]+$/.test(chain);
+  const number = nftables.listRules(table, chain)
+    .findIndex((rule) => rule.handle === handle) + 1;
+  const iptables = (family === 4 ? "iptables" : "ip6tables") +
+    (handle === undefined ? ` -A ${chain}` : ` -I ${chain} ${number}`);
   return listDirections(hook, isNetnsOfNode(node, netns)).map((direction) =>
     inside(
       node,
       netns,
       isIptables
-        ? `${family === 4 ? "iptables" : "ip6tables"} -I ${chain} ` +
-          `${OPTIONS[direction]} ${subnet} -j ACCEPT`
-        : `nft insert rule ${at} ${family === 4 ? "ip" : "ip6"} ${direction} ` +
+        ? `${iptables} ${OPTIONS[direction]} ${subnet} -j ACCEPT`
+        : `${nft} ${family === 4 ? "ip" : "ip6"} ${direction} ` +
           `${subnet} accept`,
     )
   ).join("; ");

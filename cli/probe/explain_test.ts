@@ -59,7 +59,7 @@ rootTest(
     // Without a rule that accepts packets, the node is locked out.
     assertEquals(
       explainWith(false, dropped)?.command,
-      "iptables-legacy -I INPUT -s 10.2.0.0/24 -j ACCEPT",
+      "iptables-legacy -A INPUT -s 10.2.0.0/24 -j ACCEPT",
     );
     const { command: unsure, advice = "" } = explainWith(false, []) ?? {};
     assertEquals(unsure, undefined);

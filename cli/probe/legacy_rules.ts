@@ -256,13 +256,17 @@ export function deletionOf({ program, table, text }: CountedRule): string {
   return [program, ...inTable(table), ...words].join(" ");
 }
 
-/** Returns the command that accepts packets before a rule or policy drops them. */
+/**
+ * Returns the command that accepts packets where a rule or policy drops them: rules
+ * before it, such as rules of NetworkPolicies, are applied first.
+ */
 export function acceptanceOf(
-  { program, table, text }: CountedRule,
+  { program, table, text, number }: CountedRule,
   match: readonly string[],
 ): string {
   const [, chain = ""] = splitRule(text);
-  return [program, ...inTable(table), "-I", chain, ...match, "-j", "ACCEPT"]
+  const at = number === undefined ? ["-A", chain] : ["-I", chain, `${number}`];
+  return [program, ...inTable(table), ...at, ...match, "-j", "ACCEPT"]
     .join(" ");
 }
 

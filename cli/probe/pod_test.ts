@@ -318,7 +318,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       ? text
       : text(chooseStyle(false, 80));
     assertMatch(shown, /^lost: the nftables chain "ip filter FORWARD"/m);
-    assertMatch(shown, /^ {4}fix: {2}iptables -I FORWARD -s 10.1.0.0\/28/m);
+    assertMatch(shown, /^ {4}fix: {2}iptables -A FORWARD -s 10.1.0.0\/28/m);
     assertEquals(
       shown.split("\n").filter((line) =>
         line.length > 80 && !/^ {4}(fix|look):/.test(line)

@@ -167,7 +167,7 @@ esac
       "B-outside 4 lost",
     ]);
     assertMatch(text, /stopped at CNI0604: .*\(forward\) has\s+policy drop/);
-    assertMatch(text, /fix: {2}iptables -I FORWARD -s 10.1.0.0\/28 -j ACCEPT/);
+    assertMatch(text, /fix: {2}iptables -A FORWARD -s 10.1.0.0\/28 -j ACCEPT/);
     assertMatch(text, /\n\npods.*: something failed$/);
   });
 

@@ -46,8 +46,11 @@ const STOPS: Readonly<Record<string, Control>> = {
   "IPv4 is not forwarded": ping("web", FAR),
   "IPv6 is not forwarded": ping("web", FAR6),
   "a forward chain of nftables with policy drop": ping("web", FAR),
+  "a forward chain of nftables that ends with drop": ping("web", FAR),
   "FORWARD of iptables-nft with policy drop": ping("web", FAR),
+  "FORWARD of iptables-nft that ends with a rejection": ping("web", FAR),
   "FORWARD of iptables-legacy with policy drop": ping("web", FAR),
+  "FORWARD of iptables-legacy that ends with a drop": ping("web", FAR),
   "a prerouting chain with policy drop": ping("db", FAR),
   "a route that is gone": ping("web", FAR),
   "an address that is gone": ping("db", FAR),
@@ -70,6 +73,7 @@ const CAUSES: Readonly<Record<string, RegExp>> = {
 /** What else is there once the fix was followed. */
 const REST: Readonly<Record<string, string>> = {
   "FORWARD of iptables-legacy with policy drop": "iptables-legacy -F",
+  "FORWARD of iptables-legacy that ends with a drop": "iptables-legacy -F",
 };
 
 /** Faults that tests of findings have, too, as far as they stop a packet. */

@@ -17,6 +17,9 @@ import {
 
 const { ignore: HAS_NO_LEGACY } = needsLegacyIptables();
 
+/** Fails unless the first rule still drops packets to 10.1.0.9, as a NetworkPolicy might. */
+const FIRST_DROPS = "head -n1 | grep -qi '10.1.0.9.* drop'";
+
 /** Faults of forwarding: sysctls, chains with a policy, and the node's uplink. */
 export const FORWARDING_FAULTS: readonly Fault[] = [
   {
@@ -122,8 +125,20 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
     checks: ["forward-policy"],
     message: /"inet fw f1" \(forward\) has policy drop, and no rule accepts/,
     seed: ip(
-      "nft 'table inet fw { chain f1 { type filter hook forward priority 0; policy drop; ct state established accept; }; }'",
-      "nft delete table inet fw",
+      "nft 'table inet fw { chain f1 { type filter hook forward priority 0; policy drop; ip daddr 10.1.0.9 drop; ct state established accept; }; }'",
+      `nft list chain inet fw f1 | grep 'ip [sd]addr' | ${FIRST_DROPS}; ` +
+        "nft delete table inet fw",
+    ),
+    follow: true,
+  },
+  {
+    name: "a forward chain of nftables that ends with drop",
+    checks: ["forward-policy"],
+    message: /rule \d+ of .*"inet fw f1" \(forward\) drops packets$/m,
+    seed: ip(
+      "nft 'table inet fw { chain f1 { type filter hook forward priority 0; ip daddr 10.1.0.9 drop; ct state established accept; drop; }; }'",
+      `nft list chain inet fw f1 | grep 'ip [sd]addr' | ${FIRST_DROPS}; ` +
+        "nft delete table inet fw",
     ),
     follow: true,
   },
@@ -140,7 +155,22 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
     name: "FORWARD of iptables-nft with policy drop",
     checks: ["forward-policy"],
     message: /"ip filter FORWARD" \(forward\) has policy drop/,
-    seed: ip("iptables-nft -P FORWARD DROP", "nft delete table ip filter"),
+    seed: ip(
+      "iptables-nft -P FORWARD DROP; iptables-nft -A FORWARD -d 10.1.0.9 -j DROP",
+      `iptables-nft -S FORWARD | grep '^-A' | ${FIRST_DROPS}; ` +
+        "nft delete table ip filter",
+    ),
+    follow: true,
+  },
+  {
+    name: "FORWARD of iptables-nft that ends with a rejection",
+    checks: ["forward-policy"],
+    message: /rule \d+ of .*"ip filter FORWARD" \(forward\) drops packets$/m,
+    seed: ip(
+      "iptables-nft -A FORWARD -d 10.1.0.9 -j DROP; iptables-nft -A FORWARD -j REJECT",
+      `iptables-nft -S FORWARD | grep '^-A' | ${FIRST_DROPS}; ` +
+        "nft delete table ip filter",
+    ),
     follow: true,
   },
   {
@@ -150,12 +180,28 @@ export const FORWARDING_FAULTS: readonly Fault[] = [
       /"-P FORWARD DROP" in table filter of iptables-legacy drops packets/,
     ignore: HAS_NO_LEGACY,
     command:
-      /^iptables-legacy -I FORWARD -s \S+ -j ACCEPT; iptables-legacy -I FORWARD -d /m,
+      /^iptables-legacy -A FORWARD -s \S+ -j ACCEPT; iptables-legacy -A FORWARD -d /m,
     seed: ip(
-      "iptables-legacy -P FORWARD DROP",
-      // A policy that accepts everything would open the node.
-      "iptables-legacy -S FORWARD | grep -q '^-P FORWARD DROP'; " +
+      "iptables-legacy -P FORWARD DROP; iptables-legacy -A FORWARD -d 10.1.0.9 -j DROP",
+      `iptables-legacy -S FORWARD | grep '^-A' | ${FIRST_DROPS}; ` +
+        // A policy that accepts everything would open the node.
+        "iptables-legacy -S FORWARD | grep -q '^-P FORWARD DROP'; " +
         "iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F",
+    ),
+    follow: true,
+  },
+  {
+    name: "FORWARD of iptables-legacy that ends with a drop",
+    checks: ["forward-policy"],
+    message:
+      /"-A FORWARD -j DROP" in table filter of iptables-legacy drops packets/,
+    ignore: HAS_NO_LEGACY,
+    command:
+      /^iptables-legacy -I FORWARD 2 -s \S+ -j ACCEPT; iptables-legacy -I FORWARD 2 -d /m,
+    seed: ip(
+      "iptables-legacy -A FORWARD -d 10.1.0.9 -j DROP; iptables-legacy -A FORWARD -j DROP",
+      `iptables-legacy -S FORWARD | grep '^-A' | ${FIRST_DROPS}; ` +
+        "iptables-legacy -F",
     ),
     follow: true,
   },
