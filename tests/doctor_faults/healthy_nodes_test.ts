@@ -58,9 +58,8 @@ rootTest("cni doctor finds nothing where all works", NEEDS, async (t) => {
           assert(ok, JSON.stringify(ways, null, 2));
         }
         if (drops !== undefined) {
-          const { json } = await scene.doctor(
-            { pod: "default/web", to: DB } as CniFlags,
-          );
+          const flags: object = { pod: "default/web", to: DB };
+          const { json } = await scene.doctor(flags as CniFlags);
           const { ok, causes: [cause, ...more] } = json as {
             readonly ok: boolean;
             readonly causes: readonly ShownCause[];
