@@ -18,7 +18,7 @@ import type { NodeReader } from "../node/node_reader.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { readStart } from "../../base/process/process_files.ts";
 import { readUntrusted } from "../../ffi/file/untrusted_file.ts";
-import { isOfRoot } from "../../plugins/parts/evidence/processes.ts";
+import { isTrusted } from "../../plugins/parts/evidence/processes.ts";
 
 /** The main configuration of a runtime, and the directory of its drop-ins. */
 const FILES: Readonly<
@@ -228,7 +228,7 @@ interface Service {
 }
 
 /**
- * Lists the running services of root that start plugins on this node: any user can name
+ * Lists the running services of root or of this user that start plugins: any user can name
  * a process. One in another network namespace is of another node, such as one that is a
  * container.
  */
@@ -241,7 +241,7 @@ export function listRuntimes(
     ({ name: pid }) => {
       const name = readStart(`${proc}/${pid}/comm`).trim();
       if (!RUNTIMES.includes(name)) return [];
-      if (!isOfRoot(readStart(`${proc}/${pid}/status`))) return [];
+      if (!isTrusted(readStart(`${proc}/${pid}/status`))) return [];
       // Only root may look.
       const netns = findFileId(`${proc}/${pid}/ns/net`) ?? own;
       if (netns !== own) return [];

@@ -321,17 +321,12 @@ function explainCounted(
     // Other packets might have changed the counter.
     (wasDropped ? rules[0] : undefined);
   if (rule === undefined) return undefined;
-  const { program, table, netns } = rule;
+  const { netns } = rule;
   // A packet that is dropped before it leaves its namespace is not recorded, but the
   // sender gets an error.
   const isRefused = netns === from.netns.path && answer.error !== undefined &&
     rule.hooks.some((hook) => hook === "OUTPUT" || hook === "POSTROUTING");
-  const look = program.startsWith("ebtables")
-    ? `${program} -t ${table} -L --Lc`
-    : `${program}-save -c -t ${table}`;
-  const text = `"${rule.text}" in table ${table} of ${program} ` +
-    (isNetnsOfNode(node, netns) ? "" : "inside the container ") +
-    "drops packets";
+  const { text, look } = describeCounted(rule, node);
   const intention = intentionOf(rule, node);
   if (intention !== undefined) return intended(text, intention, look);
   return {
@@ -349,6 +344,39 @@ function explainCounted(
       ? { command: acceptCounted(rule, subnet, node) }
       : removal(inside(node, netns, deletionOf(rule)), ""),
     look: inside(node, netns, look),
+  };
+}
+
+/**
+ * Explains a loss of which no packet was recorded, if nothing else does, with a legacy
+ * rule of a NetworkPolicy.
+ */
+export function explainPolicy(
+  trace: Trace,
+  node: NodeReader,
+): Cause | undefined {
+  if (trace.packets.length > 0) return undefined;
+  for (const rule of listCounted(trace, node)) {
+    const intention = isAtNode(rule) ? undefined : intentionOf(rule, node);
+    if (intention === undefined) continue;
+    const { text, look } = describeCounted(rule, node);
+    return intended(text, intention, look);
+  }
+  return undefined;
+}
+
+/** Returns the text of a legacy rule's cause, and the command that shows the rule. */
+function describeCounted(
+  { program, table, netns, text }: CountedRule,
+  node: NodeReader,
+): { readonly text: string; readonly look: string } {
+  return {
+    text: `"${text}" in table ${table} of ${program} ` +
+      (isNetnsOfNode(node, netns) ? "" : "inside the container ") +
+      "drops packets",
+    look: program.startsWith("ebtables")
+      ? `${program} -t ${table} -L --Lc`
+      : `${program}-save -c -t ${table}`,
   };
 }
 

@@ -3,7 +3,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { DoctorScene } from "../doctor/testing/scene.ts";
-import { explain } from "./explain.ts";
+import { explain, explainPolicy } from "./explain.ts";
 import { originOfNode } from "./targets.ts";
 import type { CountedRule } from "./legacy_rules.ts";
 import type { Trace } from "./trace.ts";
@@ -16,10 +16,11 @@ rootTest(
     const destination = Ip.parse("10.2.0.2");
     const from = originOfNode(node, destination);
     if (from === undefined) throw new Error("The node has no route");
-    const explainWith = (
+    const traceWith = (
       isSelective: boolean,
       packets: Trace["packets"],
-    ): ReturnType<typeof explain> => {
+      more: Partial<CountedRule> = {},
+    ): Trace => {
       const rule: CountedRule = {
         netns: node.host.netns.path,
         program: "iptables-legacy",
@@ -29,8 +30,9 @@ rootTest(
         isSelective,
         number: undefined,
         packets: 1,
+        ...more,
       };
-      const trace: Trace = {
+      return {
         probe: { from, to: "db", destination, protocol: "ping" },
         answer: {
           isReached: false,
@@ -44,8 +46,16 @@ rootTest(
         connection: undefined,
         counted: [rule],
       };
-      return explain(trace, node, Cidr.parse("10.2.0.0/24"));
     };
+    const explainWith = (
+      isSelective: boolean,
+      packets: Trace["packets"],
+    ): ReturnType<typeof explain> =>
+      explain(
+        traceWith(isSelective, packets),
+        node,
+        Cidr.parse("10.2.0.0/24"),
+      );
     const dropped = [{
       type: 0x0800,
       length: 84,
@@ -64,5 +74,13 @@ rootTest(
     const { command: unsure, advice = "" } = explainWith(false, []) ?? {};
     assertEquals(unsure, undefined);
     assertMatch(advice, /^check whether its counter grows/);
+    // A NetworkPolicy explains the loss if nothing else does.
+    const policy = { text: "-A cali-fw-web -j DROP", hooks: ["FORWARD"] };
+    const rows = [[[], true], [dropped, undefined]] as const;
+    for (const [packets, isIntended] of rows) {
+      const trace = traceWith(true, packets, policy);
+      assertEquals(explainPolicy(trace, node)?.isIntended, isIntended);
+    }
+    assertEquals(explainPolicy(traceWith(true, []), node), undefined);
   },
 );

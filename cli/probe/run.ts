@@ -11,7 +11,7 @@ import { listRouters, listUplinks } from "../node/routers.ts";
 import { readSysctlOf } from "../node/sysctls.ts";
 import type { Cause } from "./cause.ts";
 import { FAR, type ProbeEndpoint } from "./endpoint.ts";
-import { explain, explainUntranslated } from "./explain.ts";
+import { explain, explainPolicy, explainUntranslated } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
 import { explainRedirect } from "./explain_link.ts";
 import { explainPath } from "./explain_path.ts";
@@ -296,7 +296,7 @@ async function findCause(
     explainTtl(answer, traced, subject) ?? await explainPaths() ??
     (kind === "named" ? explainNone(probe, hops) : undefined) ??
     await explainLength(node, wanted) ?? explainEnd(traced) ??
-    explainRest(node, wanted, traced, answer);
+    explainPolicy(traced, node) ?? explainRest(node, wanted, traced, answer);
 }
 
 /**

@@ -26,6 +26,8 @@ function configWith(keys: object, version = "1.1.0"): string {
     name: "net1",
     type: "plugin",
     ipam: IPAM,
+    // flannel's: whether others can read /var/lib/cni differs between machines.
+    dataDir: "@path/saved",
     ...keys,
   });
 }

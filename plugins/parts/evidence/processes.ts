@@ -121,7 +121,7 @@ export async function readProcesses(): Promise<Processes> {
       }
     }
     areAll ||= OF_NODES.test(/^Name:\t(.*)$/m.exec(status)?.[1] ?? "");
-    if (!isOfRoot(status)) continue;
+    if (!isTrusted(status)) continue;
     const mountId = findFileId(`/proc/${name}/ns/mnt`);
     if (!mounts.has(mountId)) mounts.set(mountId, `/proc/${name}`);
     const plugin = findPlugin(name);
@@ -149,7 +149,7 @@ export async function listRunningPlugins(): Promise<RunningPlugin[]> {
   for (const name of listPids()) {
     await yieldToEventLoop();
     if (Number(name) === Deno.pid) continue;
-    if (!isOfRoot(readStart(`/proc/${name}/status`))) continue;
+    if (!isTrusted(readStart(`/proc/${name}/status`))) continue;
     const plugin = findPlugin(name);
     if (plugin === undefined) continue;
     const namespaceId = findFileId(`/proc/${name}/ns/net`);
@@ -159,14 +159,18 @@ export async function listRunningPlugins(): Promise<RunningPlugin[]> {
 }
 
 /**
- * Reports whether root runs a process: any other user can give a process the environment
- * of a plugin, also a program that becomes root, such as `su`, and can mount anything in
- * a mount namespace.
+ * Reports whether root or the user of this process runs a process. Any other user can
+ * give a process the environment of a plugin, also a program that becomes root, such as
+ * `su`, and can mount anything in a mount namespace.
  *
- * @param status Its file `status` in /proc. The IDs are those of this process's user namespace
+ * @param status The process's file `status` in /proc. The IDs are those of this process's
+ *   user namespace
+ * @param uid The user of this process
  */
-export function isOfRoot(status: string): boolean {
-  return /^Uid:\t0\t0\t0\t0$/m.test(status);
+export function isTrusted(status: string, uid = Deno.uid()): boolean {
+  const [, ...ids] = /^Uid:\t(\d+)\t(\d+)\t(\d+)\t(\d+)$/m.exec(status) ?? [];
+  return ids.length > 0 &&
+    [0, uid].some((trusted) => ids.every((id) => Number(id) === trusted));
 }
 
 /**

@@ -9,7 +9,7 @@ import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
 import { WriteLease } from "../../../tests/_harness/write_lease.ts";
 import { NodeEvidence } from "./evidence.ts";
-import { listRunningPlugins, readProcesses } from "./processes.ts";
+import { isTrusted, listRunningPlugins, readProcesses } from "./processes.ts";
 
 /** A program that says when it is ready, and then waits. */
 class Program implements AsyncDisposable {
@@ -127,6 +127,24 @@ rootTest("evidence: only root's processes are running plugins", async () => {
       .map(({ container }) => container),
     [ofRoot],
   );
+});
+
+Deno.test("isTrusted() accepts processes of root and of the same user", () => {
+  const rows = [
+    ["0 0 0 0", 0, true],
+    ["0 0 0 0", 1000, true],
+    ["1000 1000 1000 1000", 1000, true],
+    ["1000 1000 1000 1000", 0, false],
+    ["1001 1001 1001 1001", 1000, false],
+    // su, which waits for a password.
+    ["1000 0 0 0", 0, false],
+    ["1000 0 0 0", 1000, false],
+  ] as const;
+  for (const [ids, uid, expected] of rows) {
+    const status = `Name:\tx\nUid:\t${ids.replaceAll(" ", "\t")}\nGid:\t0\n`;
+    assertEquals(isTrusted(status, uid), expected, `${ids} ${uid}`);
+  }
+  assertEquals(isTrusted("", 0), false);
 });
 
 rootTest("evidence: descriptors are found in a large table", async () => {
