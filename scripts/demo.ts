@@ -14,6 +14,9 @@ namespaces. Needs root, or user namespaces.
 
 Usage: deno task demo`,
 );
+console.error(
+  "Building the executables, which takes minutes the first time ...",
+);
 await ensureCompiled();
 const { code } = await new Deno.Command("sh", {
   args: [`${ROOT}scripts/demo.sh`],
