@@ -24,8 +24,14 @@ export function resultOf(
  * it only in the result.
  */
 export function netnsOf(attachment: CachedAttachment): string {
-  const { netns, ifName } = attachment;
-  if (netns !== "") return netns;
+  return attachment.netns || sandboxOf(attachment);
+}
+
+/** Returns the namespace of the attachment's interface in the result; "" without one. */
+export function sandboxOf(
+  attachment: Pick<CachedAttachment, "result" | "ifName">,
+): string {
   return resultOf(attachment)?.interfaces
-    .find(({ name, sandbox }) => sandbox && name === ifName)?.sandbox ?? "";
+    .find(({ name, sandbox }) => sandbox && name === attachment.ifName)
+    ?.sandbox ?? "";
 }

@@ -17,7 +17,7 @@ import {
   findCacheDirectory,
   readDefinitions,
 } from "../../plugins/multus/inspect.ts";
-import { netnsOf, resultOf } from "../../libcni/cached_result.ts";
+import { netnsOf, resultOf, sandboxOf } from "../../libcni/cached_result.ts";
 import { isNetns } from "./named_netns.ts";
 import type { Directories } from "./network.ts";
 
@@ -54,7 +54,7 @@ export function withNetns(cached: CachedAttachment): CachedAttachment {
 
 /** Reports whether ADD made the interface. */
 export function hadInterface(attachment: CachedAttachment): boolean {
-  return netnsOf({ ...attachment, netns: "" }) !== "";
+  return sandboxOf(attachment) !== "";
 }
 
 /**

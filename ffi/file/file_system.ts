@@ -102,7 +102,7 @@ export function findMount(path: string, text: string): Mount | undefined {
     const [before = "", after = ""] = line.split(" - ");
     const target = before.split(" ")[4];
     const [type = ""] = after.split(" ");
-    return target === undefined ? [] : [{ target: unescape(target), type }];
+    return target === undefined ? [] : [{ target: unescapePath(target), type }];
   }).filter(({ target }) =>
     target === "/" || path === target || path.startsWith(`${target}/`)
   );
@@ -116,8 +116,8 @@ export function findMount(path: string, text: string): Mount | undefined {
   );
 }
 
-/** In mountinfo, blanks and similar characters are octal escapes. */
-function unescape(text: string): string {
+/** Decodes a path in mountinfo, where blanks and similar characters are octal escapes. */
+export function unescapePath(text: string): string {
   return text.replace(
     /\\(\d{3})/g,
     (_, digits) => String.fromCharCode(parseInt(digits, 8)),

@@ -4,7 +4,6 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/call/args.ts";
 import type { Attachment } from "../../cni/config/types.ts";
 
 /** An interface has a lease of each address family. */
@@ -72,16 +71,6 @@ export interface HeldAddress {
   readonly address: string;
   readonly preferred: number;
   readonly valid: number;
-}
-
-/** Returns the key of a call's lease. */
-export function keyOf(
-  { network, args: { containerId, ifName } }: {
-    readonly network: string;
-    readonly args: CmdArgs;
-  },
-): Attachment {
-  return { network, containerId, ifName };
 }
 
 /** Returns the age of the machine's last start in seconds: a clock that survives this process. */

@@ -31,13 +31,13 @@ import {
   NoDaemonError,
 } from "./ask.ts";
 import {
-  keyOf,
   type Lease,
   type Lease4,
   type Lease6,
   type LeaseFamily,
   type LeaseRequest,
 } from "./lease.ts";
+import { attachmentOf } from "../../plugins/parts/owner/attachment.ts";
 import { LeaseDirectory } from "./lease_directory.ts";
 import { resultOf4 } from "./result4.ts";
 import type { DhcpConfig } from "./schema.ts";
@@ -53,7 +53,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
     const { config: { ipam = {} }, args } = call;
     const netnsId = findNetnsId(args);
     const request = {
-      ...keyOf(call),
+      ...attachmentOf(call),
       netns: resolve(args.netns),
       ...netnsId === undefined ? {} : { netnsId },
       options: wantedOptions(ipam, args.args).toJSON(),
@@ -86,7 +86,7 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
 
   async check(call): Promise<void> {
     for (const family of familiesOf(call.config)) {
-      const key = { ...keyOf(call), family };
+      const key = { ...attachmentOf(call), family };
       const lease = await askDaemon(call, { command: "CHECK", key });
       const { ips = [] } = call.prevResult ?? {};
       const held = lease?.family === 6
@@ -203,7 +203,7 @@ async function releaseOf(
   call: Call<DhcpConfig>,
   declined: readonly string[] = [],
 ): Promise<void> {
-  const key = keyOf(call);
+  const key = attachmentOf(call);
   const isOver = (lease: Lease): boolean => isSameAttachment(lease, key);
   await release(call, { command: "DEL", key, declined }, isOver);
 }

@@ -17,6 +17,7 @@ import {
   readStart,
 } from "../../../base/process/process_files.ts";
 import { isErrno } from "../../../ffi/errno.ts";
+import { unescapePath } from "../../../ffi/file/file_system.ts";
 import { isMissingNetns } from "../../../ffi/netns.ts";
 import { OWN_NETNS } from "../../../ffi/own_netns.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
@@ -273,13 +274,6 @@ async function readMounts(directories: Iterable<string>): Promise<Mounts> {
     if (read >= most) areAllRead = false;
   }
   return { mounted, roots, areAllRead };
-}
-
-function unescapePath(path: string): string {
-  return path.replaceAll(
-    /\\(\d{3})/g,
-    (_, octal) => String.fromCharCode(parseInt(octal, 8)),
-  );
 }
 
 /**
