@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, toCniError } from "../../base/error.ts";
+import { CniError, ErrorCode, toCniError } from "../../base/error.ts";
 import type { MaybePromise } from "../../base/waiting.ts";
 
 /** A difference between the current state and the state that ADD left. */
@@ -178,6 +178,13 @@ export class Differences {
       this.#failures.push(error);
       return undefined;
     }
+  }
+
+  /** Adds differences that a check lists. */
+  add(...[first, ...others]: readonly Difference[]): void {
+    if (first === undefined) return;
+    const { Internal } = ErrorCode;
+    this.#failures.push(differenceError(Internal, [first, ...others]));
   }
 
   /**

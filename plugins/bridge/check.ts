@@ -14,9 +14,8 @@ import {
   checkConnected,
   checkFailure,
   checkForwarding,
-  checkLink,
-  checkLinkThere,
   checkRoutes,
+  compareLink,
   sandboxInterfaceOf,
   throwDifferences,
 } from "../parts/link/check_link.ts";
@@ -62,22 +61,29 @@ export async function checkLinks(
   differences: Differences,
   checked: Checked,
 ): Promise<CheckedPair> {
-  const container = await differences.collect(() => findContainerEnd(checked));
+  const container = await differences.collect(() =>
+    findContainerEnd(differences, checked)
+  );
   if (container) await checkContainerEnd(differences, checked, container);
-  const bridge = await differences.collect(() => findBridge(checked));
+  const bridge = await differences.collect(() =>
+    findBridge(differences, checked)
+  );
   if (bridge) await checkBridge(differences, checked, bridge);
   const port = container &&
-    await differences.collect(() => findPort(checked, container));
+    await differences.collect(() => findPort(differences, checked, container));
   if (port) await checkPort(differences, checked, { bridge, container, port });
   return { port, container };
 }
 
 function findContainerEnd(
+  differences: Differences,
   { sandbox, call, settings, result }: Checked,
 ): Link {
   const expected = sandboxInterfaceOf(result, call.args);
-  const check = settings.leavesContainerDown ? checkLinkThere : checkLink;
-  return check(sandbox, expected, "veth");
+  return compareLink(differences, sandbox, expected, {
+    kind: "veth",
+    mayBeDown: settings.leavesContainerDown,
+  });
 }
 
 async function checkContainerEnd(
@@ -88,11 +94,15 @@ async function checkContainerEnd(
   await checkConfigured(differences, sandbox, link, result);
 }
 
-function findBridge({ host, settings, result }: Checked): Link {
+function findBridge(
+  differences: Differences,
+  { host, settings, result }: Checked,
+): Link {
   const { name, mac } = hostInterfaceOf(result, settings.bridge);
   // The Go plugin does not keep the MAC of a bridge without addresses.
   const isKept = settings.isLayer3 && settings.isGateway;
-  return checkLink(host, { name, mac: isKept ? mac : undefined }, "bridge");
+  const expected = { name, mac: isKept ? mac : undefined };
+  return compareLink(differences, host, expected, { kind: "bridge" });
 }
 
 async function checkBridge(
@@ -101,14 +111,12 @@ async function checkBridge(
   link: Link,
 ): Promise<void> {
   const { settings } = checked;
-  await differences.collect(() => {
-    if (!settings.promiscuous || link.isPromiscuous) return;
-    throw checkFailure(`Bridge "${link.name}" is not promiscuous`);
-  });
-  await differences.collect(() => {
-    if (!hasVlans(settings) || filtersVlans(link)) return;
-    throw checkFailure(`Bridge "${link.name}" does not filter VLANs`);
-  });
+  if (settings.promiscuous && !link.isPromiscuous) {
+    differences.add({ msg: `Bridge "${link.name}" is not promiscuous` });
+  }
+  if (hasVlans(settings) && !filtersVlans(link)) {
+    differences.add({ msg: `Bridge "${link.name}" does not filter VLANs` });
+  }
   if (settings.isLayer3 && settings.isGateway) {
     await checkGateway(differences, checked, link);
   }
@@ -121,7 +129,11 @@ function hostInterfaceOf({ interfaces }: Result, name: string): Interface {
   throw checkFailure(`prevResult has no interface "${name}" of the host`);
 }
 
-function findPort({ host, result }: Checked, { name, linkIndex }: Link): Link {
+function findPort(
+  differences: Differences,
+  { host, result }: Checked,
+  { name, linkIndex }: Link,
+): Link {
   const peer = withAction(
     `find the other end of "${name}"`,
     () => linkIndex === undefined ? undefined : host.link.find(linkIndex),
@@ -129,7 +141,8 @@ function findPort({ host, result }: Checked, { name, linkIndex }: Link): Link {
   if (peer === undefined) {
     throw checkFailure(`"${name}" is not connected to the host`);
   }
-  return checkLink(host, hostInterfaceOf(result, peer.name), "veth");
+  const expected = hostInterfaceOf(result, peer.name);
+  return compareLink(differences, host, expected, { kind: "veth" });
 }
 
 async function checkPort(
@@ -143,21 +156,33 @@ async function checkPort(
 ): Promise<void> {
   const { hairpin, isolated } = checked.settings;
   await differences.collect(() => checkConnected(port, container));
-  await differences.collect(() => {
-    if (bridge === undefined || port.masterIndex === bridge.index) return;
-    throw checkFailure(`"${port.name}" is not a port of "${bridge.name}"`, {
-      kind: "link",
-      netns: checked.host.netns.path,
-      link: port.name,
-      master: bridge.name,
+  if (bridge !== undefined && port.masterIndex !== bridge.index) {
+    differences.add({
+      msg: `"${port.name}" is not a port of "${bridge.name}"`,
+      expected: {
+        kind: "link",
+        netns: checked.host.netns.path,
+        link: port.name,
+        master: bridge.name,
+      },
     });
-  });
+  }
   const options: readonly PortOption[] = [
     ["hairpin", "hairpin mode", hairpin],
     ["isolated", "isolation", isolated],
   ];
-  for (const option of options) {
-    await differences.collect(() => checkPortOption(checked, port, option));
+  for (const [key, name, isWanted] of options) {
+    const isOn = port.port?.[key];
+    if (isOn === isWanted) continue;
+    differences.add({
+      msg: `"${port.name}" has ${name} ${isOn ? "on" : "off"}`,
+      expected: {
+        kind: "link",
+        netns: checked.host.netns.path,
+        link: port.name,
+        [key]: isWanted,
+      },
+    });
   }
   await differences.collect(() => checkVlans(checked, port));
 }
@@ -168,21 +193,6 @@ type PortOption = readonly [
   name: string,
   isWanted: boolean,
 ];
-
-function checkPortOption(
-  { host }: Checked,
-  { name: link, port }: Link,
-  [key, name, isWanted]: PortOption,
-): void {
-  const isOn = port?.[key];
-  if (isOn === isWanted) return;
-  throw checkFailure(`"${link}" has ${name} ${isOn ? "on" : "off"}`, {
-    kind: "link",
-    netns: host.netns.path,
-    link,
-    [key]: isWanted,
-  });
-}
 
 async function checkVlans(
   { host, settings }: Checked,
@@ -200,7 +210,7 @@ async function checkGateway(
 ): Promise<void> {
   const { host, result } = checked;
   const link = await differences.collect(() =>
-    checkGatewayLink(checked, bridge)
+    findGatewayLink(differences, checked, bridge)
   );
   const gateways = gatewayAddressesOf(result.ips);
   if (link) {
@@ -217,15 +227,17 @@ async function checkGateway(
  * Returns the link with the gateway's addresses: the bridge, or the VLAN's
  * interface.
  */
-async function checkGatewayLink(
+async function findGatewayLink(
+  differences: Differences,
   { host, settings, result }: Checked,
   bridge: Link,
 ): Promise<Link> {
   const { vlan } = settings;
   if (vlan === undefined) return bridge;
   const name = vlanGatewayNameOf(settings, vlan);
-  const link = checkLink(host, hostInterfaceOf(result, name));
+  const expected = hostInterfaceOf(result, name);
+  const link = compareLink(differences, host, expected, {});
   const { listVlanGatewayDifferences } = await import("./port_vlans.ts");
-  throwDifferences(listVlanGatewayDifferences(host, bridge, link, settings));
+  differences.add(...listVlanGatewayDifferences(host, bridge, link, settings));
   return link;
 }

@@ -105,6 +105,22 @@ const BRIDGE_CHANGES: readonly Change[] = [
     "iptables -t nat -F POSTROUTING",
     "The masquerade is missing",
   ],
+  [
+    "the bridge down, not promiscuous and without an address",
+    "host",
+    "ip link set br0 down promisc off; ip addr del 10.1.2.1/24 dev br0",
+    '"br0" is down',
+    'Bridge "br0" is not promiscuous',
+    'Interface "br0" lacks address 10.1.2.1/24',
+  ],
+  [
+    "the port down, and of no bridge",
+    "host",
+    "ip link set $VETH down nomaster; nft flush chain bridge nat PREROUTING",
+    "is down",
+    'is not a port of "br0"',
+    "sends with a different MAC are not dropped",
+  ],
 ];
 
 function makeScene(): PluginScene {
@@ -127,6 +143,7 @@ rootTest(
     repairAfterChanges(t, makeScene, [...CHANGES, ...BRIDGE_CHANGES], [
       "no interface",
       "another MAC",
+      "another MAC, down, and no IPv4 address",
       "no lease",
       "another MAC of the bridge",
       "another kind of bridge",

@@ -17,7 +17,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { type Link, LOOPBACK_INDEX } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../net/cidr.ts";
-import { checkAddresses, linkFailure } from "../parts/link/check_link.ts";
+import { checkAddresses, linkDifference } from "../parts/link/check_link.ts";
 import {
   bringingUp,
   listAddresses,
@@ -62,10 +62,9 @@ export const loopback: Plugin = definePlugin({
     using sandbox = openSandbox(call.args);
     const link = sandbox.link.get(NAME);
     const differences = new Differences();
-    await differences.collect(() => {
-      if (link.isUp) return;
-      throw linkFailure(sandbox, link, "is down", { isUp: true });
-    });
+    if (!link.isUp) {
+      differences.add(linkDifference(sandbox, link, "is down", { isUp: true }));
+    }
     const addresses = listKnownAddresses(call);
     await differences.collect(() => checkAddresses(sandbox, link, addresses));
     differences.throwAny();

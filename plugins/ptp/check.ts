@@ -14,8 +14,8 @@ import {
   checkConnected,
   checkFailure,
   checkForwarding,
-  checkLink,
   checkRoutes,
+  compareLink,
   sandboxInterfaceOf,
 } from "../parts/link/check_link.ts";
 import type { Differences } from "../../cni/call/differences.ts";
@@ -26,6 +26,9 @@ import {
   gatewaysOf,
   routedIpsOf,
 } from "./routing.ts";
+
+/** Both ends of the pair. */
+const VETH = { kind: "veth" };
 
 /** The data to compare: both namespaces and the result of ADD. */
 export interface Checked {
@@ -46,23 +49,36 @@ export async function checkEnds(
   differences: Differences,
   checked: Checked,
 ): Promise<void> {
-  const container = await differences.collect(() => findContainerEnd(checked));
+  const container = await differences.collect(() =>
+    findContainerEnd(differences, checked)
+  );
   if (container !== undefined) {
     await checkContainerEnd(differences, checked, container);
   }
-  const host = await differences.collect(() => findHostEnd(checked));
+  const host = await differences.collect(() =>
+    findHostEnd(differences, checked)
+  );
   if (host !== undefined) await checkHostEnd(differences, checked, host);
   if (host === undefined || container === undefined) return;
   await differences.collect(() => checkConnected(host, container));
 }
 
-function findContainerEnd({ sandbox, prevResult, args }: Checked): Link {
-  return checkLink(sandbox, sandboxInterfaceOf(prevResult, args), "veth");
+function findContainerEnd(
+  differences: Differences,
+  { sandbox, prevResult, args }: Checked,
+): Link {
+  const expected = sandboxInterfaceOf(prevResult, args);
+  return compareLink(differences, sandbox, expected, VETH);
 }
 
-function findHostEnd({ host, prevResult }: Checked): Link {
+function findHostEnd(
+  differences: Differences,
+  { host, prevResult }: Checked,
+): Link {
   const expected = prevResult.interfaces.find(({ sandbox }) => !sandbox);
-  if (expected !== undefined) return checkLink(host, expected, "veth");
+  if (expected !== undefined) {
+    return compareLink(differences, host, expected, VETH);
+  }
   throw checkFailure("prevResult has no interface of the host");
 }
 

@@ -67,6 +67,14 @@ const PTP_CHANGES: readonly Change[] = [
     "ip route replace 10.1.2.0/24 via 10.1.2.1 dev eth0",
     "lacks route 10.1.2.0/24 via 10.1.2.1",
   ],
+  [
+    "host's end down, without a gateway address",
+    "host",
+    "ip link set $VETH down; ip addr del 10.1.2.1/32 dev $VETH",
+    "is down",
+    "lacks address 10.1.2.1/32",
+    "lacks route 10.1.2.2/32",
+  ],
 ];
 
 rootTest("ptp.check() notices everything that was changed", (t) => {
@@ -79,7 +87,12 @@ rootTest("ptp.repair() makes again what was removed", (t) =>
     t,
     () => new PluginScene("ptp", (hosts) => dualStack(hosts, { ipMasq: true })),
     [...CHANGES, ...PTP_CHANGES],
-    ["no interface", "another MAC", "no lease"],
+    [
+      "no interface",
+      "another MAC",
+      "another MAC, down, and no IPv4 address",
+      "no lease",
+    ],
   ));
 
 rootTest("ptp.check() tells interfaces of one network apart", async () => {

@@ -15,7 +15,7 @@ import { Cidr } from "../../net/cidr.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
 import {
   checkFailure,
-  linkFailure,
+  compareLink,
   throwDifferences,
 } from "../parts/link/check_link.ts";
 import type { SbrConfig } from "./schema.ts";
@@ -50,11 +50,11 @@ export async function checkSources(
   { ifName }: CmdArgs,
   given: Given,
 ): Promise<void> {
-  const link = sandbox.link.find(ifName);
-  if (link === undefined) {
-    throw linkFailure(sandbox, { name: ifName }, "no longer exists");
-  }
-  const { index: ifindex } = link;
+  const differences = new Differences();
+  const name = { name: ifName };
+  const { index: ifindex } = compareLink(differences, sandbox, name, {
+    mayBeDown: true,
+  });
   const routing = readRouting(sandbox);
   const routes = Map.groupBy(
     routing.routes.flatMap((route) => route.over(ifindex) ?? []),
@@ -65,7 +65,6 @@ export async function checkSources(
   const listed = listedTables(given.prevResult);
   const sources = given.ips.map(({ address }) => address.ip);
   const ruleOf = ruleFinder(routing, { sources, ifindex, table, listed });
-  const differences = new Differences();
   const tables: { ip: IpConfig; routes: RouteEntry[] }[] = [];
   for (const ip of given.ips) {
     const rule = await differences.collect(() => ruleOf(ip.address.ip));

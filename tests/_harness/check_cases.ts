@@ -17,9 +17,14 @@ import { rulesOf } from "./rules.ts";
 /**
  * A change by another program. The command runs in a shell,
  * where `$VETH` is the host end and `$LEASES` a directory. CHECK
- * must report the text; without a text it must pass.
+ * must report all of the texts; without a text it must pass.
  */
-export type Change = readonly [string, "host" | "sandbox", string, string?];
+export type Change = readonly [
+  name: string,
+  where: "host" | "sandbox",
+  command: string,
+  ...texts: readonly string[],
+];
 
 /**
  * Changes of any attachment that has 10.1.2.2/24 and 2001:db8:1::2/64, default
@@ -78,6 +83,29 @@ export const CHANGES: readonly Change[] = [
     "IPv6 forwarding is off",
   ],
   ["no lease", "host", "rm $LEASES/net1/10.1.2.2", "Failed to find address"],
+  [
+    "interface down, and no IPv4 address",
+    "sandbox",
+    "ip link set eth0 down; ip addr del 10.1.2.2/24 dev eth0",
+    '"eth0" is down',
+    "lacks address 10.1.2.2/24",
+    "lacks route 0.0.0.0/0 via 10.1.2.1",
+  ],
+  [
+    "another MAC, down, and no IPv4 address",
+    "sandbox",
+    "ip link set eth0 down; ip link set eth0 address 02:00:00:00:00:01; ip addr del 10.1.2.2/24 dev eth0",
+    "has MAC 02:00:00:00:00:01",
+    '"eth0" is down',
+    "lacks address 10.1.2.2/24",
+  ],
+  [
+    "host's end down, and no forwarding",
+    "host",
+    "ip link set $VETH down; sysctl -qw net.ipv4.ip_forward=0",
+    "is down",
+    "IPv4 forwarding is off",
+  ],
 ];
 
 /** Makes a change of an attachment with this result. */
@@ -105,8 +133,8 @@ export async function repairAfterChanges(
   beyond: readonly string[],
 ): Promise<void> {
   for (const one of changes) {
-    const [what, where, _command, text = ""] = one;
-    if (text === "") continue;
+    const [what, where, _command, ...texts] = one;
+    if (texts.length === 0) continue;
     await t.step(what, async () => {
       using scene = makeScene();
       const { host } = scene.hosts;
@@ -123,7 +151,7 @@ export async function repairAfterChanges(
       const { repaired, remaining } = await repair(where === "sandbox");
       if (beyond.includes(what)) return assertNotEquals(remaining, []);
       assertEquals(remaining, []);
-      assertStringIncludes(`${repaired}`, text);
+      for (const text of texts) assertStringIncludes(`${repaired}`, text);
       await scene.succeed("CHECK", { prevResult });
       assertEquals(rulesOf(host).toSorted(), before.toSorted());
       assertEquals((await repair(true))["repaired"], []);
@@ -139,15 +167,15 @@ export async function checkAfterChanges(
   changes: readonly Change[],
 ): Promise<void> {
   for (const one of changes) {
-    const [what, _where, _command, text] = one;
+    const [what, _where, _command, ...texts] = one;
     await t.step(what, async () => {
       using scene = makeScene();
       const { json: prevResult } = await scene.succeed("ADD");
       await scene.succeed("CHECK", { prevResult });
       change(scene, prevResult, one);
       const checked = await scene.run("CHECK", { prevResult });
-      if (text === undefined) assertSuccess(checked);
-      else assertFailure(checked, 999, text);
+      if (texts.length === 0) assertSuccess(checked);
+      for (const text of texts) assertFailure(checked, 999, text);
     });
   }
 }

@@ -7,8 +7,7 @@
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import {
   type Difference,
-  differenceError,
-  type Differences,
+  Differences,
   type ExpectedLink,
   type KernelObject,
 } from "../../../cni/call/differences.ts";
@@ -41,11 +40,10 @@ export function checkFailure(msg: string, expected?: KernelObject): CniError {
  *
  * @throws {CniError} 999
  */
-export function throwDifferences(
-  [first, ...others]: readonly Difference[],
-): void {
-  if (first === undefined) return;
-  throw differenceError(ErrorCode.Internal, [first, ...others]);
+export function throwDifferences(found: readonly Difference[]): void {
+  const differences = new Differences();
+  differences.add(...found);
+  differences.throwAny();
 }
 
 /**
@@ -85,52 +83,67 @@ export function checkLink(
   expected: Interface,
   kind?: string,
 ): Link {
-  const link = checkLinkThere(rtnl, expected, kind);
-  if (link.isUp) return link;
-  throw linkFailure(rtnl, link, "is down", { isUp: true });
+  const differences = new Differences();
+  const link = compareLink(differences, rtnl, expected, { kind });
+  differences.throwAny();
+  return link;
 }
 
 /** The settings of a link that CHECK compares. */
 type LinkSettings = Omit<ExpectedLink, "kind" | "netns" | "link">;
 
 /**
- * Returns the error for a link whose settings differ from ADD's settings.
+ * Describes a link whose settings differ from ADD's settings.
  *
  * @param problem Completes a sentence that begins with the interface's name
  */
-export function linkFailure(
+export function linkDifference(
   { netns }: Pick<Rtnl, "netns">,
   { name }: Pick<Link, "name">,
   problem: string,
   settings?: LinkSettings,
-): CniError {
-  return checkFailure(`Interface "${name}" ${problem}`, {
-    kind: "link",
-    netns: netns.path,
-    link: name,
-    ...settings,
-  });
+): Difference {
+  return {
+    msg: `Interface "${name}" ${problem}`,
+    expected: { kind: "link", netns: netns.path, link: name, ...settings },
+  };
 }
 
 /**
- * Checks the same as {@linkcode checkLink}, but the link can be down.
+ * Compares a link's MAC and state with a result, and collects the differences, so that
+ * the caller can compare the rest of the link.
  *
- * @throws {CniError} 999 if not
+ * @param kind Any kind if undefined
+ * @param mayBeDown Whether the link can be down
+ * @throws {CniError} 999 if the link does not exist or has a different kind
  */
-export function checkLinkThere(
+export function compareLink(
+  differences: Differences,
   rtnl: Rtnl,
   { name, mac }: Interface,
-  kind?: string,
+  { kind, mayBeDown = false }: {
+    readonly kind?: string | undefined;
+    readonly mayBeDown?: boolean;
+  },
 ): Link {
   const link = rtnl.link.find(name);
-  if (link === undefined) throw linkFailure(rtnl, { name }, "no longer exists");
+  if (link === undefined) {
+    throw checkFailure(`Interface "${name}" no longer exists`, {
+      kind: "link",
+      netns: rtnl.netns.path,
+      link: name,
+    });
+  }
   if (kind !== undefined && link.kind !== kind) {
     throw checkFailure(`Interface "${name}" is not a ${kind}`);
   }
   const actual = link.mac?.toString() ?? "";
   if (mac !== undefined && mac.toLowerCase() !== actual) {
     const problem = `has MAC ${actual}, not ${mac}`;
-    throw linkFailure(rtnl, link, problem, { mac });
+    differences.add(linkDifference(rtnl, link, problem, { mac }));
+  }
+  if (!link.isUp && !mayBeDown) {
+    differences.add(linkDifference(rtnl, link, "is down", { isUp: true }));
   }
   return link;
 }

@@ -11,7 +11,7 @@ import type { Link } from "../../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import {
   checkConfigured,
-  checkLink,
+  compareLink,
   sandboxInterfaceOf,
 } from "./check_link.ts";
 import { ownPartOf, requirePrevResult } from "../sandbox/prev_result.ts";
@@ -47,7 +47,9 @@ export async function checkSandboxLink(
     if (call.config.ipam?.type) await call.ipam.check();
   });
   const link = await differences.collect(() =>
-    checkLink(sandbox, sandboxInterfaceOf(result, call.args), kind)
+    compareLink(differences, sandbox, sandboxInterfaceOf(result, call.args), {
+      kind,
+    })
   );
   if (link !== undefined) {
     await differences.collect(() => more?.(link, differences));

@@ -55,9 +55,8 @@ import { ownIpsOf, requirePrevResult } from "../sandbox/prev_result.ts";
 import { netnsIdOf, openSandbox } from "../sandbox/sandbox.ts";
 import {
   checkAddresses,
-  checkFailure,
-  checkLink,
   checkRoutes,
+  compareLink,
   isOn,
   throwDifferences,
 } from "./check_link.ts";
@@ -199,19 +198,15 @@ export async function checkAccess(
   await differences.collect(async () => {
     const access = planAccess(host, call, link, ips);
     const { name, info } = access;
-    const accessLink = checkLink(host, { name }, info.kind);
+    const accessLink = compareLink(differences, host, { name }, info);
     await differences.collect(() =>
       checkAddresses(host, accessLink, access.addresses)
     );
     for (const ip of listUnanswered(host, accessLink, access.proxied)) {
-      await differences.collect(() => {
-        throw checkFailure(`"${name}" does not answer for ${ip}`);
-      });
+      differences.add({ msg: `"${name}" does not answer for ${ip}` });
     }
     for (const ip of listUnknown(host, accessLink, access)) {
-      await differences.collect(() => {
-        throw checkFailure(`"${name}" does not have the neighbour ${ip}`);
-      });
+      differences.add({ msg: `"${name}" does not have the neighbour ${ip}` });
     }
     await differences.collect(() => checkAccessLink(host, access));
     checkRoutes(host, accessLink, access.routes, "main");

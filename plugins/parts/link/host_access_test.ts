@@ -67,10 +67,20 @@ const SHIM = "$(ip -o link | grep -o 'cnih[0-9a-f]*' | head -n1)";
 
 /** What other programs remove of the host's access to the first container. */
 function changesOf(type: "macvlan" | "ipvlan"): Change[] {
-  type Change = readonly [name: string, command: string, text: string];
+  type Change = readonly [
+    name: string,
+    command: string,
+    ...texts: readonly string[],
+  ];
   const changes: readonly Change[] = [
     ["no link", `ip link del ${SHIM}`, "no longer exists"],
-    ["link down", `ip link set ${SHIM} down`, "is down"],
+    [
+      "link down",
+      `ip link set ${SHIM} down`,
+      "is down",
+      `does not answer for ${HOST[1]}`,
+      "lacks route 10.1.2.2",
+    ],
     ["no route", `ip route del ${FIRST[0]}`, "lacks route 10.1.2.2"],
     [
       "no IPv6 route",
@@ -104,7 +114,7 @@ function changesOf(type: "macvlan" | "ipvlan"): Change[] {
       ]
       : [],
   ];
-  return changes.map(([name, command, text]) => [name, "host", command, text]);
+  return changes.map(([name, ...rest]) => [name, "host", ...rest]);
 }
 
 /** Returns what a server in a namespace sends to a client in another. */
