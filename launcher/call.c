@@ -10,9 +10,10 @@
  * 2. stdin is read. It names the daemon's socket, or else the default is used.
  * 3. The daemon is there, is root's or this user's, and takes the call.
  *
- * In any other case the engine starts as if this program had not run. What was
- * read from stdin is then put back, as a file in memory, whose name tells the
- * engine how far the call came (`stdin_name`, and daemon/wire/stdin_name.ts).
+ * In any other case the engine starts as if this program had not run, except that
+ * argv[0] is ASCII. What was read from stdin is then put back, as a file in memory,
+ * whose name tells the engine how far the call came (`stdin_name`, and
+ * daemon/wire/stdin_name.ts).
  *
  * It makes one mapping and uses system calls only. The functions are in the order
  * in which they run; run() is at the end.
@@ -103,6 +104,16 @@ struct call {
     int64_t nanoseconds;
   } timeout;
 };
+
+/*
+ * Replaces the bytes of argv[0] that are not ASCII, because the engine aborts if argv[0]
+ * is not UTF-8. The names of plugins are ASCII. Kernels before 5.18 allow argc to be 0.
+ */
+static void make_ascii(char *argv0) {
+  for (char *at = argv0; at != NULL && *at != 0; at++) {
+    if (*at & 0x80) *at = '?';
+  }
+}
 
 /* ---- The environment ---- */
 
@@ -793,6 +804,7 @@ static void ask_daemon(struct call *call) {
 struct start run(long *stack) {
   const struct start engine = {_start + facts.engine, stack};
   struct call call;
+  make_ascii((char *)stack[1]);
   if (!read_arguments(&call, stack)) return engine;
   read_variables(&call);
   if (!is_for_daemon(&call) || !map_memory(&call)) return engine;

@@ -90,6 +90,26 @@ const WAYS: Readonly<Record<string, Way>> = {
     make: script(`cd ${BIN} && exec -a any ./static`),
     type: "any",
   },
+  "exec -a, of bytes that are not UTF-8": {
+    make: script(`exec -a $'\\377' ${BIN}/static`),
+    type: "any",
+  },
+  "a link in a directory whose name is not UTF-8": {
+    make: script(
+      `mkdir $here/$'\\377' && ln -s ${BIN}/cni $here/$'\\377/static' && ` +
+        `exec $here/$'\\377/static'`,
+    ),
+    type: "any",
+  },
+  "a copy whose name is not UTF-8": {
+    make: all(
+      copy("cni"),
+      script(
+        "mv $here/cni $here/$'\\377.static' && exec $here/$'\\377.static'",
+      ),
+    ),
+    type: "any",
+  },
   "a name that says nothing, behind a wrapper": {
     make: all(copy("real"), script('exec "$here/real"')),
   },
@@ -195,5 +215,11 @@ Deno.test(
     const none = await call({ make: copy("run"), type: "run" }, "ADD");
     assertEquals(none.json["msg"], 'no plugin is named "run"');
     assertStringIncludes(String(none.json["details"]), "such as bridge.bin");
+    const notText = await call({
+      make: script(`exec -a $'\\377' ${BIN}/cni`),
+      type: "any",
+    }, "ADD");
+    assertEquals([notText.code, notText.json["code"]], [1, 4]);
+    assertEquals(notText.json["msg"], 'no plugin is named "?"');
   },
 );
