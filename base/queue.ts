@@ -12,7 +12,8 @@ const NEVER = new AbortController().signal;
 export interface Slot extends Disposable {
   /**
    * Lets the next task run during a wait. Before it returns, it waits for a slot
-   * again, ahead of the tasks that have not begun, unless the task's signal is aborted.
+   * again, ahead of the tasks that have not begun, unless the task's signal is aborted
+   * or the task waits elsewhere.
    */
   readonly yieldDuring: <T>(wait: () => Promise<T>) => Promise<T>;
 }
@@ -126,7 +127,7 @@ export class KeyedQueue {
     const comeBack = async (): Promise<void> => {
       hasSlot = await this.#takeSlot(this.#returning, signal);
       returning = undefined;
-      if (isEnded) free();
+      if (isEnded || waits > 0) free();
     };
     return {
       yieldDuring: async (wait) => {

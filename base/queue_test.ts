@@ -122,7 +122,7 @@ Deno.test("KeyedQueue: a task that waits gives way to others", async () => {
   assertEquals([queue.running, queue.yielding], [1, 0]);
 });
 
-Deno.test("KeyedQueue: a task that comes back and gives way keeps the limit", async () => {
+Deno.test("KeyedQueue: a task that comes back and waits again keeps no slot", async () => {
   const queue = new KeyedQueue(1);
   const first = await queue.wait("a", NEVER);
   assert(first);
@@ -143,11 +143,13 @@ Deno.test("KeyedQueue: a task that comes back and gives way keeps the limit", as
   assertEquals([isThird, queue.running], [false, 1]);
   second?.[Symbol.dispose]();
   await early;
+  await settle();
+  assertEquals([isThird, queue.running, queue.yielding], [true, 1, 1]);
   endLater();
-  await late;
-  assertEquals([isThird, queue.running], [false, 1]);
-  first[Symbol.dispose]();
   (await third)?.[Symbol.dispose]();
+  await late;
+  assertEquals([queue.running, queue.yielding], [1, 0]);
+  first[Symbol.dispose]();
   assertEquals([queue.running, queue.waiting], [0, 0]);
 });
 
