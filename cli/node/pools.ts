@@ -50,7 +50,7 @@ function hasPool(conf: PlacedConf["conf"]): boolean {
   return METADATA.get(ipamTypeOf(conf.document) ?? "")?.ranges !== undefined;
 }
 
-/** @throws {CniError} 7 If the ranges are invalid, which validation reports */
+/** @throws {CniError} 7 If the pool is invalid, which validation reports */
 function readPlaced({ network, conf }: PlacedConf): PlacedPool {
   const { name, list: { cniVersion } } = network;
   const pool = readPool(conf.document, { name, cniVersion });

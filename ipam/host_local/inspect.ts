@@ -8,7 +8,7 @@ import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
 import { SET_ASIDE_MS } from "../../cni/config/types.ts";
 import { metadata } from "./metadata.ts";
-import { dataDirOf, hasPersistentAddresses, rangeSetsOf } from "./config.ts";
+import { dataDirOf, persistentMsOf, rangeSetsOf } from "./config.ts";
 import {
   findIp,
   isOfLink,
@@ -37,7 +37,8 @@ export interface Pool {
 /**
  * Reads the pool of a plugin's configuration.
  *
- * @throws {CniError} 7 If the ranges are invalid, which validation reports
+ * @throws {CniError} 7 If the ranges are invalid, or `stay` lacks `stayTime`, which
+ *   validation reports
  */
 export function readPool(
   document: JsonObject,
@@ -49,9 +50,7 @@ export function readPool(
     directory,
     lock: `${directory}/${LOCK_FILE}`,
     sets: rangeSetsOf(config, cniVersion),
-    persistentMs: hasPersistentAddresses(config)
-      ? config.ipam?.stayTime ?? 0
-      : 0,
+    persistentMs: persistentMsOf(config),
   };
 }
 

@@ -357,11 +357,13 @@ export class LeaseFiles implements Disposable, ListedDirectory {
     const path = this.pathOf(name);
     checkChange();
     withIoFailure(`write "${path}"`, () => {
-      if (isOfLink(content)) this.#unfinished.writeLink(content);
-      else this.#unfinished.writeSynced(content);
-      this.#unfinished.rename(path);
-      if (writtenMs === undefined || isOfLink(content)) return;
-      Deno.utimeSync(path, new Date(writtenMs), new Date(writtenMs));
+      try {
+        if (isOfLink(content)) this.#unfinished.writeLink(content);
+        else this.#unfinished.writeSynced(content, writtenMs);
+        this.#unfinished.rename(path);
+      } finally {
+        this.#unfinished.discard();
+      }
     });
     this.#listing?.set(name, content);
   }

@@ -99,6 +99,39 @@ Deno.test("LeaseFiles.replace() takes a name from what has it", () => {
   assertEquals(all, { "10.1.2.3": "old", "10.1.2.4": "new", name: "new" });
 });
 
+Deno.test("LeaseFiles.replaceLease() leaves the old lease if it cannot set its time", () => {
+  const { utimeSync } = Deno, { utimeSync: ofFile } = Deno.FsFile.prototype;
+  const fail = (): never => {
+    throw new Deno.errors.PermissionDenied("utimensat");
+  };
+  const left = { "10.1.2.3": "old" };
+  const all = inDirectory(left, (files) => {
+    Deno.utimeSync = Deno.FsFile.prototype.utimeSync = fail;
+    try {
+      assertThrows(() => files.replaceLease("10.1.2.3", "new", 1000), CniError);
+    } finally {
+      Deno.utimeSync = utimeSync;
+      Deno.FsFile.prototype.utimeSync = ofFile;
+    }
+    assertEquals(read(files), left);
+    files.replaceLease("10.1.2.3", "new", 1000);
+    assertEquals(files.writtenMs("10.1.2.3"), 1000);
+  });
+  assertEquals(all, { "10.1.2.3": "new" });
+});
+
+Deno.test("LeaseFiles.replaceLease() leaves nothing with an old time if it fails", () => {
+  const all = inDirectory({}, (files) => {
+    Deno.mkdirSync(files.pathOf("10.1.2.3"));
+    assertThrows(() => files.replaceLease("10.1.2.3", "new", 1000), CniError);
+    Deno.removeSync(files.pathOf("10.1.2.3"));
+    const beforeMs = Date.now() - 1000;
+    assert(files.addLease("10.1.2.4", "new"));
+    assert((files.writtenMs("10.1.2.4") ?? 0) > beforeMs);
+  });
+  assertEquals(all, { "10.1.2.4": "new" });
+});
+
 Deno.test("LeaseFiles never touch what a killed process left", () => {
   const all = inDirectory({ "10.1.2.2": "dummy" }, (files) => {
     // Left by a kill between the two steps of a link: one file with two names.

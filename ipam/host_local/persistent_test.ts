@@ -2,9 +2,17 @@
 
 /** host-local with the key `stay`: persistent addresses of pod names. */
 
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  assertEquals,
+  assertMatch,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { join } from "@std/path/posix";
+import { LONGEST_STAY_MS } from "../../base/duration.ts";
+import { CniError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/json/json.ts";
+import { readPool } from "./inspect.ts";
 import {
   addressesOf,
   assertFailure,
@@ -273,6 +281,33 @@ Deno.test("hostLocal stay: GC lets addresses stay for their time", async () => {
   assertEquals(pods.names(), ["c"]);
   await pods.gc([], { stay: null, stayTime: null });
   assertEquals(pods.names(), []);
+});
+
+Deno.test("hostLocal stay: GC ignores stayTime without stay, and keeps addresses without stayTime", async () => {
+  using pods = new Pods();
+  await pods.add("a", 1);
+  await pods.del("a", 1);
+  pods.data.age("10.1.2.2", LONGEST_STAY_MS / 1000);
+  await pods.gc([], { stayTime: null });
+  assertEquals(pods.addresses(), ["10.1.2.2"]);
+  pods.data.age("10.1.2.2", 0);
+  await pods.gc([], { stay: null });
+  assertEquals(pods.addresses(), []);
+});
+
+Deno.test("readPool() refuses stay without stayTime, as ADD and STATUS do", async () => {
+  using pods = new Pods({ ...STAY, stayTime: null });
+  const network = { name: "mynet", cniVersion: "1.1.0" };
+  assertThrows(
+    () => readPool(pods.data.config(pods.ipam), network),
+    CniError,
+    'needs "stayTime"',
+  );
+  for (const command of ["ADD", "STATUS"]) {
+    const { json } = await pods.call(command, "a", 1);
+    assertEquals(json.code, 7);
+    assertMatch(json.msg, /needs "stayTime"/);
+  }
 });
 
 Deno.test("hostLocal stay: the address is free once the key is gone", async () => {

@@ -14,7 +14,12 @@ import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { dataDirOf, hasPersistentAddresses, podNameOf } from "./config.ts";
+import {
+  dataDirOf,
+  hasPersistentAddresses,
+  persistentMsOf,
+  podNameOf,
+} from "./config.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -58,8 +63,8 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       dataDirOf(call.config),
       call.network,
       call,
-      call.config.ipam?.stayTime ??
-        (hasPersistentAddresses(call.config) ? Infinity : 0),
+      // Without "stayTime", which ADD requires, it is unknown when one expires.
+      ifPossible(() => persistentMsOf(call.config)) ?? Infinity,
     );
     store?.collect(valid);
     store?.pruneNames();

@@ -50,10 +50,16 @@ export class UnfinishedFile implements Disposable {
   /**
    * Writes the file once, however many names are tried. Synced before it gets its
    * name, or a crash could leave it empty.
+   *
+   * @param writtenMs The file's time, in ms since 1970; now by default
    */
-  writeSynced(content: string): void {
-    if (this.#content === content) return;
-    this.#write(content, (file) => file.syncDataSync());
+  writeSynced(content: string, writtenMs?: number): void {
+    if (this.#content === content && writtenMs === undefined) return;
+    this.#write(content, (file) => {
+      file.syncDataSync();
+      if (writtenMs === undefined) return;
+      file.utimeSync(new Date(writtenMs), new Date(writtenMs));
+    });
   }
 
   #write(content: string, finish: (file: Deno.FsFile) => void): void {
