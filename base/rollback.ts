@@ -7,6 +7,12 @@
 import { describeError } from "./error.ts";
 import type { Log } from "./log/log.ts";
 
+/**
+ * Time limit of the DEL that undoes an ADD, whose own time limit might have expired, in
+ * ms.
+ */
+export const UNDO_MS = 30_000;
+
 /** Undoes a step. */
 export type Undo = () => void | Promise<void>;
 

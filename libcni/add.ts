@@ -34,7 +34,7 @@ import {
 } from "../cni/call/args.ts";
 import { readPluginResult } from "../cni/invoke/plugin_result.ts";
 import type { Log } from "../base/log/log.ts";
-import { Rollback } from "../base/rollback.ts";
+import { Rollback, UNDO_MS } from "../base/rollback.ts";
 import { PluginNotStarted } from "../cni/invoke/find.ts";
 import { encodeResult } from "../cni/result/encoding.ts";
 import { haveSameShape } from "../cni/result/versions.ts";
@@ -98,9 +98,6 @@ function keepResult(
   }
 }
 
-/** Time limit of the DEL after a failed ADD, in milliseconds. */
-const UNDO_TIMEOUT_MS = 30_000;
-
 /** Deadlines of an ADD and of its cleanup. */
 export interface AddOrUndoOptions extends OperationOptions {
   /** Time limit of the DEL after a failed ADD, in milliseconds; 30 s by default. */
@@ -121,7 +118,7 @@ export async function addToNetworkOrUndo(
   tools: Tools,
   network: Network,
   conf: RuntimeConf,
-  { signal, undoTimeoutMs = UNDO_TIMEOUT_MS }: AddOrUndoOptions,
+  { signal, undoTimeoutMs = UNDO_MS }: AddOrUndoOptions,
 ): Promise<AttachmentResult> {
   checkNames(network, conf);
   if (isAttached(tools, network, conf)) throw attached(network, conf);

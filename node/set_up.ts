@@ -31,7 +31,7 @@ import {
 import { checkPodArgs, listPodArgs, type Pod, POD_IFNAME } from "./pod.ts";
 import { getResultIps, type PodIps } from "./pod_ips.ts";
 import { encodeJson } from "../base/json/json_bytes.ts";
-import { Rollback } from "../base/rollback.ts";
+import { Rollback, UNDO_MS } from "../base/rollback.ts";
 
 /** The attachment of a pod. */
 export interface PodNetwork extends PodIps {
@@ -42,9 +42,6 @@ export interface PodNetwork extends PodIps {
   /** The decoded result. */
   readonly result: Result;
 }
-
-/** Deadline for undoing a failed set-up, in milliseconds. */
-const UNDO_TIMEOUT_MS = 30_000;
 
 /**
  * Attaches a pod to its loopback and to the default network. If that fails, or
@@ -72,7 +69,7 @@ export async function setUpPod(
   const { result, document } = await runtime.addNetworkListOrUndo(
     network,
     conf,
-    { signal, undoTimeoutMs: UNDO_TIMEOUT_MS },
+    { signal },
   );
   rollback.onFailure(
     `detach the pod from network "${network.name}"`,
@@ -137,7 +134,7 @@ async function undo(
 ): Promise<void> {
   await runtime.delNetworkList(network, conf, {
     continueOnDelErrors: true,
-    signal: deadline(UNDO_TIMEOUT_MS),
+    signal: deadline(UNDO_MS),
   });
 }
 

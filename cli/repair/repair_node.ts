@@ -73,8 +73,8 @@ const MOST_DEL_MS = 10_000;
 const BETWEEN_PLUGINS_MS = 500;
 /** How often plugins that run DEL are looked for, in ms. */
 const LOOK_MS = 100;
-/** Time for the DELs of attachments that were deleted meanwhile, in ms. */
-const UNDO_MS = 10_000;
+/** Time limit for the DELs of all attachments deleted during the repair, in ms. */
+const DEL_DELETED_MS = 10_000;
 
 /**
  * Repairs attachments; those of a container run one after the other. If something was
@@ -164,7 +164,7 @@ async function undoDeleted(
     readonly runtimeOf: (attachment: NodeAttachment) => NetworkRuntime;
   },
 ): Promise<void> {
-  using limit = new JoinedSignal(UNDO_MS);
+  using limit = new JoinedSignal(DEL_DELETED_MS);
   const { signal } = limit;
   for (const attachment of changed) {
     if (signal.aborted) return;

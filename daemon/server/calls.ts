@@ -60,7 +60,10 @@ export interface CallsOptions extends RunOptions {
  */
 export const MAX_BEGUN = 512;
 
-/** Time for calls to finish when the daemon stops, and then for undos, in ms. */
+/**
+ * Time for calls to finish when the daemon stops, and then for undos, in ms. systemd
+ * and the kubelet kill the daemon after 20 s.
+ */
 const GRACE_MS = 10_000, STOP_UNDO_MS = 5000;
 
 /** How many calls can wait. `Admission` bounds the total size of their requests. */

@@ -9,6 +9,7 @@ import { JoinedSignal } from "../../base/deadline.ts";
 import { withSlot } from "../../base/long_wait.ts";
 import { ErrorCode } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
+import { UNDO_MS } from "../../base/rollback.ts";
 import type {
   CallContext,
   DispatchInput,
@@ -43,12 +44,9 @@ export interface RunOptions {
   /** Receives the ID of each process that is started for a plugin. */
   readonly onChild?: ((pid: number) => void) | undefined;
   readonly onConflict?: CallContext["onConflict"];
-  /** How long an undo may wait for other plugins, in ms. */
+  /** How long an undo may wait for other plugins, in ms; 30 s by default. */
   readonly undoMs?: number;
 }
-
-/** See {@linkcode RunOptions.undoMs}. */
-const UNDO_MS = 30_000;
 
 /**
  * Runs a call. After an ADD that is given up, runs the DEL that a runtime runs after

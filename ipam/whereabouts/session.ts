@@ -43,7 +43,7 @@ export async function openOwnClient(
 const FULL_TIMEOUT: readonly Command[] = ["ADD", "DEL", "GC"];
 /** Time limit of such a command by default, in milliseconds. */
 const LIMIT_MS = 60_000;
-/** Time limit of other commands, and of undoing a failed ADD. */
+/** Time limit of other commands, and of undoing a failed ADD, which DEL repeats. */
 const SHORT_MS = 10_000;
 /** Namespace of the objects, if the kubeconfig's context has none. */
 export const DEFAULT_NAMESPACE = "kube-system";

@@ -6,6 +6,7 @@
 
 import { deadline } from "../../base/deadline.ts";
 import { CniError, describeError } from "../../base/error.ts";
+import { UNDO_MS } from "../../base/rollback.ts";
 import { delPlugins, PREV_RESULT_SINCE } from "../../libcni/del.ts";
 import {
   describeFailedPlugin,
@@ -14,9 +15,6 @@ import {
 import type { Steps } from "../../libcni/steps.ts";
 import type { ChainInput } from "./chain_input.ts";
 import { findLeft, RunningAdd } from "./running_add.ts";
-
-/** Time limit for undoing an ADD, whose own time limit might have expired, in ms. */
-const UNDO_MS = 30_000;
 
 /**
  * Runs DEL of the plugins that must be undone, in reverse order.

@@ -7,7 +7,7 @@
 import type { CmdArgs } from "../../../cni/call/args.ts";
 import { deadline } from "../../../base/deadline.ts";
 import { ifPossible } from "../../../base/files/io.ts";
-import { Rollback } from "../../../base/rollback.ts";
+import { Rollback, UNDO_MS } from "../../../base/rollback.ts";
 import type { RuntimeConf } from "../../../libcni/operation.ts";
 import type { ForeignResult } from "../../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../../cni/result/result.ts";
@@ -178,9 +178,6 @@ async function masterResultOf(
   const { encodeResult } = await import("../../../cni/result/encoding.ts");
   return { document: encodeResult(result, cniVersion) };
 }
-
-/** Time limit for undoing one attachment, in milliseconds. */
-export const UNDO_MS = 30_000;
 
 /**
  * Undoes an attachment with a separate deadline, because ADD's deadline might have

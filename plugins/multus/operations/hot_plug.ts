@@ -15,7 +15,7 @@
 import { deadline } from "../../../base/deadline.ts";
 import { CniError, describeError, ErrorCode } from "../../../base/error.ts";
 import { omitAbsent } from "../../../base/json/json.ts";
-import { Rollback } from "../../../base/rollback.ts";
+import { Rollback, UNDO_MS } from "../../../base/rollback.ts";
 import { toNetworkConfList } from "../../../libcni/conf.ts";
 import {
   type Call,
@@ -56,7 +56,7 @@ import {
 import { checkDefinition, checkSize } from "../select/definition_policy.ts";
 import { NETWORKS } from "../select/select.ts";
 import { evidenceFinder } from "../select/lookups.ts";
-import { attachOne, isOfEarlierAdd, UNDO_MS } from "./add.ts";
+import { attachOne, isOfEarlierAdd } from "./add.ts";
 import { postEvent, runOperation, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
