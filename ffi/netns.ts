@@ -10,15 +10,12 @@
 
 import { SyscallError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
+import { O_CLOEXEC, O_NONBLOCK, O_RDONLY } from "./file/open_flags.ts";
 import * as libc from "./libc.ts";
 import { endInWrongNetns, OWN_NETNS } from "./own_netns.ts";
 
 /** Source: include/uapi/linux/sched.h. */
 const CLONE_NEWNET = 0x40000000;
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_PATH = 0o10000000;
 /** Source: include/uapi/asm-generic/errno-base.h. */
 const EINVAL = 22;
 /** Source: include/uapi/linux/mount.h. */
@@ -62,13 +59,12 @@ export class NetNs implements Disposable {
    *   not a namespace
    */
   static openUntrusted(path: string): NetNs {
-    using found = new Fd(libc.open(path, O_PATH | O_CLOEXEC));
-    const file = `/proc/thread-self/fd/${found.number}`;
+    using found = Fd.atPath(path);
     // All namespaces, and no other files, are on the same device.
-    if (Deno.statSync(file).dev !== Deno.statSync(OWN_NETNS).dev) {
+    if (Deno.statSync(found.path).dev !== Deno.statSync(OWN_NETNS).dev) {
       throw new SyscallError("setns", EINVAL);
     }
-    return new NetNs(openToRead(file), path);
+    return new NetNs(openToRead(found.path), path);
   }
 
   /** Opens the namespace that the calling thread is in. */
@@ -105,7 +101,7 @@ export class NetNs implements Disposable {
    * @throws {SyscallError} From mount(2)
    */
   bindTo(path: string): void {
-    libc.mount(`/proc/thread-self/fd/${this.fd}`, path, MS_BIND);
+    libc.mount(this.#fd.path, path, MS_BIND);
   }
 
   /** Closes the descriptor; a second call does nothing. */

@@ -10,6 +10,7 @@
 
 import { isErrno, isSystemError } from "./errno.ts";
 import { Fd } from "./file/fd.ts";
+import { O_CLOEXEC, O_NONBLOCK, O_RDONLY } from "./file/open_flags.ts";
 import * as libc from "./libc.ts";
 
 /** The drop of a packet. */
@@ -145,13 +146,9 @@ export function removeLeftRecordings(): void {
   if (root !== undefined) removeLeft(root);
 }
 
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
-
 function openRoot(stack: DisposableStack): string | undefined {
   try {
-    const root = stack.use(new Fd(libc.mountDetached("tracefs")));
-    return `/proc/self/fd/${root.number}`;
+    return stack.use(new Fd(libc.mountDetached("tracefs"))).path;
   } catch (error) {
     if (isErrno(error, "ENOSYS", "ENODEV", "EPERM", "EACCES")) return undefined;
     throw error;

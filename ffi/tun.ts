@@ -7,13 +7,12 @@
 import { checkChange } from "./change_check.ts";
 import { struct, u16 } from "../net/bytes.ts";
 import { Fd } from "./file/fd.ts";
+import { O_CLOEXEC, O_RDWR } from "./file/open_flags.ts";
 import * as libc from "./libc.ts";
 import { inNetns, type NetNs } from "./netns.ts";
 
 /** The file through which programs create and open tap devices. */
 const TUN_FILE = "/dev/net/tun";
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDWR = 2, O_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/if_tun.h. */
 const IFF_TAP = 0x2, IFF_MULTI_QUEUE = 0x100, IFF_NO_PI = 0x1000;
 const IFF_TUN_EXCL = 0x8000;

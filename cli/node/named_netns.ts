@@ -11,6 +11,7 @@ import { isTaken, unlessMissing } from "../../base/files/io.ts";
 import { FileLock, lockPrivately } from "../../base/files/lock.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
+import { O_CLOEXEC, O_NONBLOCK, O_RDONLY } from "../../ffi/file/open_flags.ts";
 import * as libc from "../../ffi/libc.ts";
 import { NetNs, unbindNetNs } from "../../ffi/netns.ts";
 
@@ -23,8 +24,6 @@ const OTHER_NETNS_DIRECTORY = "/run/netns";
 const MS_BIND = 0x1000, MS_REC = 0x4000, MS_SHARED = 1 << 20;
 /** Source: include/uapi/linux/sched.h. */
 const CLONE_NEWNET = 0x40000000;
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDONLY = 0, O_NONBLOCK = 0o4000, O_CLOEXEC = 0o2000000;
 /** Source: include/uapi/linux/limits.h `NAME_MAX`. */
 const LONGEST_NAME_BYTES = 255;
 

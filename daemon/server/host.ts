@@ -11,6 +11,7 @@
 import type { Environment } from "../../base/process/environment.ts";
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
 import { findFileId, OWN_EXECUTABLE } from "../../base/files/same_file.ts";
+import { O_RDONLY } from "../../ffi/file/open_flags.ts";
 import * as libc from "../../ffi/libc.ts";
 
 /** Directory of a pod's service account. */
@@ -25,8 +26,8 @@ const ACCOUNT = "CNI_SERVICE_ACCOUNT", CONFIG = "CNI_DAEMON_CONFIG";
 
 const DESCRIPTORS = "/proc/self/fd/";
 
-/** Source: linux/sched.h, asm-generic/fcntl.h, asm-generic/ioctls.h. */
-const CLONE_FS = 0x200, CLONE_NEWNS = 0x20000, O_RDONLY = 0;
+/** Source: include/uapi/linux/sched.h. */
+const CLONE_FS = 0x200, CLONE_NEWNS = 0x20000;
 
 /** The values that the daemon takes from its container. */
 export interface ContainerFiles {

@@ -5,6 +5,7 @@
  */
 
 import * as libc from "../libc.ts";
+import { O_CLOEXEC, O_PATH } from "./open_flags.ts";
 
 /** A file descriptor with one owner, closed when the owner disposes of it. */
 export class Fd implements Disposable {
@@ -16,6 +17,16 @@ export class Fd implements Disposable {
   }
 
   /**
+   * Opens a path, but not the file at it: opening a device can start it, and opening a
+   * pipe can wait.
+   *
+   * @throws {SyscallError} From open(2)
+   */
+  static atPath(path: string): Fd {
+    return new Fd(libc.open(path, O_PATH | O_CLOEXEC));
+  }
+
+  /**
    * The descriptor's number. It is valid until disposal.
    *
    * @throws {Error} If the descriptor is closed
@@ -23,6 +34,11 @@ export class Fd implements Disposable {
   get number(): number {
     if (this.#fd < 0) throw new Error("Cannot use a closed descriptor");
     return this.#fd;
+  }
+
+  /** A path that leads to the open file itself, even after a rename, until disposal. */
+  get path(): string {
+    return `/proc/thread-self/fd/${this.number}`;
   }
 
   /** Closes the descriptor; a second call does nothing. */

@@ -12,10 +12,14 @@
 import { Fd } from "./fd.ts";
 import { MAX_LINKS } from "./file_system.ts";
 import * as libc from "../libc.ts";
-import { O_CLOEXEC, O_CREAT, O_NOFOLLOW, O_WRONLY } from "./regular_file.ts";
-
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_EXCL = 0o200, O_PATH = 0o10000000;
+import {
+  O_CLOEXEC,
+  O_CREAT,
+  O_EXCL,
+  O_NOFOLLOW,
+  O_PATH,
+  O_WRONLY,
+} from "./open_flags.ts";
 
 /** Permission bits of a new file. */
 const NEW_MODE = 0o644;
@@ -33,7 +37,7 @@ export function replaceGivenFile(path: string, bytes: Uint8Array): void {
   if (found?.isDirectory) throw new Deno.errors.IsADirectory("Is a directory");
   if (found?.isFile === false) {
     using fd = openThere(place.path, O_WRONLY);
-    return Deno.writeFileSync(pathOf(fd), bytes, { create: false });
+    return Deno.writeFileSync(fd.path, bytes, { create: false });
   }
   const isOwn = found?.uid === Deno.uid();
   const mode = isOwn ? (found?.mode ?? NEW_MODE) & 0o777 : NEW_MODE;
@@ -49,10 +53,10 @@ export function replaceGivenFile(path: string, bytes: Uint8Array): void {
 
 function writeNew(path: string, bytes: Uint8Array, mode: number): void {
   using fd = openThere(path, O_WRONLY | O_CREAT | O_EXCL);
-  using file = Deno.openSync(pathOf(fd), { write: true });
+  using file = Deno.openSync(fd.path, { write: true });
   let left = bytes;
   while (left.length > 0) left = left.subarray(file.writeSync(left));
-  Deno.chmodSync(pathOf(fd), mode);
+  Deno.chmodSync(fd.path, mode);
   // This precedes the rename: otherwise, a crash could leave an empty file under the
   // final name.
   file.syncSync();
@@ -68,7 +72,7 @@ class Place implements Disposable {
 
   constructor(fd: Fd, name: string) {
     this.#fd = fd;
-    this.directory = pathOf(fd);
+    this.directory = fd.path;
     this.path = `${this.directory}/${name}`;
   }
 
@@ -88,11 +92,11 @@ function locate(path: string): Place {
     if (part === undefined) {
       throw new Deno.errors.IsADirectory("Is a directory");
     }
-    const at = `${pathOf(directory)}/${part}`;
+    const at = `${directory.path}/${part}`;
     const info = findInfo(at);
     if (info?.isSymlink) {
-      if (!isTrusted(info, Deno.statSync(pathOf(directory)), trusted)) {
-        const link = `${Deno.readLinkSync(pathOf(directory))}/${part}`;
+      if (!isTrusted(info, Deno.statSync(directory.path), trusted)) {
+        const link = `${Deno.readLinkSync(directory.path)}/${part}`;
         throw new Error(`"${link}" is a link of user ${info.uid}`);
       }
       if (++links > MAX_LINKS) {
@@ -102,8 +106,7 @@ function locate(path: string): Place {
       if (target.startsWith("/")) directory = stack.use(openThere("/", O_PATH));
       parts.unshift(...split(target));
     } else if (parts.length === 0) {
-      const there = new Fd(libc.open(pathOf(directory), O_PATH | O_CLOEXEC));
-      return new Place(there, part);
+      return new Place(Fd.atPath(directory.path), part);
     } else {
       directory = stack.use(openThere(at, O_PATH));
     }
@@ -130,11 +133,6 @@ function openThere(path: string, flags: number): Fd {
   if (path.includes("\0")) throw new Error("the path has a NUL");
   const all = flags | O_NOFOLLOW | O_CLOEXEC;
   return new Fd(libc.open(path, all, "open", 0o600));
-}
-
-/** Returns a path that leads to the open file itself, even after a rename. */
-function pathOf(fd: Fd): string {
-  return `/proc/self/fd/${fd.number}`;
 }
 
 function findInfo(path: string): Deno.FileInfo | undefined {

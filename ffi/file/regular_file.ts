@@ -7,18 +7,14 @@
 import type { SyscallError } from "../errno.ts";
 import { Fd } from "./fd.ts";
 import * as libc from "../libc.ts";
-
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_APPEND = 0o2000, O_NONBLOCK = 0o4000;
-/** Flags of open(2). Source: include/uapi/asm-generic/fcntl.h. */
-export const O_WRONLY = 1, O_CREAT = 0o100, O_CLOEXEC = 0o2000000;
-/**
- * Does not follow a link. Source: asm-generic/fcntl.h,
- * arch/arm64/include/uapi/asm/fcntl.h.
- */
-export const O_NOFOLLOW: number = Deno.build.arch === "aarch64"
-  ? 0o100000
-  : 0o400000;
+import {
+  O_APPEND,
+  O_CLOEXEC,
+  O_CREAT,
+  O_NOFOLLOW,
+  O_NONBLOCK,
+  O_WRONLY,
+} from "./open_flags.ts";
 
 /** Errors for a symbolic link, a pipe without a reader or a socket, and a directory. */
 const NOT_REGULAR = ["ELOOP", "ENXIO", "EISDIR"];
@@ -43,9 +39,10 @@ export function openRegularFile(
 ): Deno.FsFile {
   using fd = new Fd(openToAppend(path, create ? O_CREAT : 0, mode));
   // Deno cannot adopt a descriptor, but can open the same file again.
-  const again = `/proc/self/fd/${fd.number}`;
-  if (!Deno.statSync(again).isFile) throw new Error("it is not a regular file");
-  return Deno.openSync(again, { append: true });
+  if (!Deno.statSync(fd.path).isFile) {
+    throw new Error("it is not a regular file");
+  }
+  return Deno.openSync(fd.path, { append: true });
 }
 
 function openToAppend(path: string, more: number, mode: number): number {

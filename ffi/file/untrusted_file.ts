@@ -7,11 +7,7 @@
 
 import { Fd } from "./fd.ts";
 import * as libc from "../libc.ts";
-
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDONLY = 0, O_NONBLOCK = 0o4000;
-/** The same. */
-const O_CLOEXEC = 0o2000000, O_PATH = 0o10000000;
+import { O_CLOEXEC, O_NONBLOCK, O_RDONLY } from "./open_flags.ts";
 
 /** How much of a file is read, in bytes. */
 const MOST_BYTES = 64 * 1024;
@@ -26,12 +22,11 @@ const MOST_BYTES = 64 * 1024;
  * @throws {Error} If it is not a regular file
  */
 export function readUntrusted(path: string, kernelDevice?: number): string {
-  using found = new Fd(libc.open(path, O_PATH | O_CLOEXEC));
-  const file = `/proc/thread-self/fd/${found.number}`;
-  const { isFile, size, dev } = Deno.statSync(file);
+  using found = Fd.atPath(path);
+  const { isFile, size, dev } = Deno.statSync(found.path);
   if (!isFile) throw new Error(`"${path}" is not a regular file`);
   if (size === 0 && dev !== kernelDevice) return "";
-  using fd = new Fd(libc.open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  using fd = new Fd(libc.open(found.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const bytes = new Uint8Array(MOST_BYTES);
   let length = 0;
   while (length < bytes.length) {

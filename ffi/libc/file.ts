@@ -6,6 +6,7 @@
 
 import type { Bytes } from "../../net/bytes.ts";
 import { SyscallError } from "../errno.ts";
+import { O_NONBLOCK } from "../file/open_flags.ts";
 import {
   checked,
   cString,
@@ -113,7 +114,7 @@ export function writeWhole(fd: number, bytes: Bytes): void {
 }
 
 /** Source: include/uapi/asm-generic/fcntl.h. */
-const F_SETFD = 2, F_SETFL = 4, FD_CLOEXEC = 1, O_NONBLOCK = 0o4000;
+const F_SETFD = 2, F_SETFL = 4, FD_CLOEXEC = 1;
 
 /** fcntl(2): sets whether execve(2) closes a descriptor. */
 export function setCloseOnExec(fd: number, isOn: boolean): void {

@@ -20,6 +20,14 @@ import type { Call } from "../../cni/plugin.ts";
 import { checkChange } from "../../ffi/change_check.ts";
 import { isErrno } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
+import {
+  O_APPEND,
+  O_CLOEXEC,
+  O_CREAT,
+  O_EXCL,
+  O_RDWR,
+  O_TRUNC,
+} from "../../ffi/file/open_flags.ts";
 import * as libc from "../../ffi/libc.ts";
 import type { PluginConf } from "../../libcni/conf.ts";
 import {
@@ -70,10 +78,6 @@ function listTypes(documents: readonly unknown[]): unknown[] {
     return Array.isArray(plugins) ? [type, ...listTypes(plugins)] : type;
   });
 }
-
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_RDWR = 2, O_CREAT = 0o100, O_EXCL = 0o200, O_TRUNC = 0o1000;
-const O_APPEND = 0o2000, O_CLOEXEC = 0o2000000;
 
 /** An open record. */
 export class RecordFile implements Disposable {
@@ -134,18 +138,14 @@ export class RecordFile implements Disposable {
     return this.#fd.number;
   }
 
-  get #openPath(): string {
-    return `/proc/self/fd/${this.fd}`;
-  }
-
   /** Whether the path still leads to this file. */
   get isInPlace(): boolean {
-    return isSameFile(this.path, this.#openPath);
+    return isSameFile(this.path, this.#fd.path);
   }
 
   /** When it was last changed. */
   get since(): Date | null {
-    return Deno.statSync(this.#openPath).mtime;
+    return Deno.statSync(this.#fd.path).mtime;
   }
 
   /**
@@ -153,7 +153,7 @@ export class RecordFile implements Disposable {
    * written state then replaces it.
    */
   read(): StepsState | undefined {
-    const state = readRecord(this.#openPath)?.state;
+    const state = readRecord(this.#fd.path)?.state;
     this.#isBegun = state !== undefined;
     this.#isDamaged = !this.#isBegun;
     return state;
@@ -181,7 +181,7 @@ export class RecordFile implements Disposable {
 
   #truncate(): void {
     const flags = O_RDWR | O_TRUNC | O_CLOEXEC;
-    using _truncated = new Fd(libc.open(this.#openPath, flags));
+    using _truncated = new Fd(libc.open(this.#fd.path, flags));
     this.#isDamaged = false;
   }
 

@@ -7,6 +7,7 @@
 import { inNetns, NetNs, type Sync } from "../../ffi/netns.ts";
 import { OWN_NETNS } from "../../ffi/own_netns.ts";
 import { Fd } from "../../ffi/file/fd.ts";
+import { O_CLOEXEC, O_RDONLY } from "../../ffi/file/open_flags.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { writeSysctl } from "../../ffi/sysctl.ts";
 import * as libc from "../../ffi/libc.ts";
@@ -45,8 +46,6 @@ export interface Sandbox {
 const CLONE_FS = 0x00000200, CLONE_NEWNS = 0x00020000;
 /** Source: include/uapi/linux/mount.h. */
 const MS_REC = 0x4000, MS_PRIVATE = 1 << 18, MNT_DETACH = 2;
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_CLOEXEC = 0o2000000, O_PATH = 0o10000000;
 
 /** Directories whose files are the node's own copies, if they exist. */
 export const COPIED = ["/etc", "/var", "/tmp", "/opt", "/root", "/srv"];
@@ -169,8 +168,10 @@ export class ThrowAwayNode implements Place {
  * the mounts' own.
  */
 class Mounts implements Disposable {
-  readonly #namespace = openHere("/proc/thread-self/ns/mnt", 0);
-  readonly #root = openHere("/", O_PATH);
+  readonly #namespace = new Fd(
+    libc.open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC),
+  );
+  readonly #root = Fd.atPath("/");
 
   /**
    * Moves the thread there. A thread that it started in between shares its root
@@ -186,10 +187,6 @@ class Mounts implements Disposable {
     this.#namespace[Symbol.dispose]();
     this.#root[Symbol.dispose]();
   }
-}
-
-function openHere(path: string, flags: number): Fd {
-  return new Fd(libc.open(path, O_CLOEXEC | flags));
 }
 
 /** Mounts what the node has for itself; returns the directories with copies. */

@@ -6,7 +6,6 @@
 
 import { isErrno } from "../../../../ffi/errno.ts";
 import { Fd } from "../../../../ffi/file/fd.ts";
-import * as libc from "../../../../ffi/libc.ts";
 import type { IpFamily } from "../../../../net/ip.ts";
 
 /** Directories that are searched after PATH. */
@@ -15,8 +14,6 @@ const DIRECTORIES: readonly string[] = [
   "/sbin",
   "/usr/local/sbin",
 ];
-/** Source: include/uapi/asm-generic/fcntl.h. */
-const O_PATH = 0o10000000, O_CLOEXEC = 0o2000000;
 
 const NAMES: Readonly<Record<IpFamily, string>> = {
   4: "iptables",
@@ -114,7 +111,7 @@ export function findProgram(
 /** Reports whether a file exists. A failing call of Deno takes ten times as long. */
 function isThere(path: string): boolean {
   try {
-    using _file = new Fd(libc.open(path, O_PATH | O_CLOEXEC));
+    using _file = Fd.atPath(path);
     return true;
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "ELOOP")) return false;
