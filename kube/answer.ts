@@ -4,6 +4,7 @@
  * @module
  */
 
+import { parseObject } from "../base/json/parse_object.ts";
 import { failure, type Named, noAnswer } from "./no_answer.ts";
 import { refusal } from "./refusal.ts";
 import type { HttpAnswer } from "./transport.ts";
@@ -37,25 +38,12 @@ export async function readAnswer<T>(
     const text = await readText(exchange, maxBytes).catch(() => "");
     throw refusal(request, answer, text);
   }
+  // An object that a user nested too deeply must not hide the others of a list.
   const value = parseObject(await readText(exchange, maxBytes));
   if (value !== undefined) return value as T;
   const type = headers.get("content-type") ?? "no type";
   const why = `the answer is not a JSON object but ${type}`;
   throw failure(request, why, { status });
-}
-
-/**
- * Unlike the parser for configurations, this has no depth limit: an object that
- * a user nested too deeply must not hide the other objects of a list. No code
- * visits unknown fields.
- */
-function parseObject(text: string): object | undefined {
-  try {
-    const value = JSON.parse(text);
-    return typeof value === "object" && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** @throws {KubeError} If the text is truncated or too long */

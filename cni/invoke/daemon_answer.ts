@@ -1,21 +1,11 @@
 /**
- * Reading the answer of a daemon that runs plugins: a JSON object, or a plugin's error.
+ * Reading the error of a plugin that a daemon ran.
  *
  * @module
  */
 
 import { CniError } from "../../base/error.ts";
-
-/** Parses a JSON object. Returns undefined if the text is not a JSON object. */
-export function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = JSON.parse(text);
-    const isObject = typeof value === "object" && value !== null;
-    return isObject && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
+import { parseObject } from "../../base/json/parse_object.ts";
 
 /** Parses a CNI error. Returns undefined if the text is not a CNI error. */
 export function parseDaemonError(body: string): CniError | undefined {

@@ -9,13 +9,11 @@
 
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { isObject, type JsonObject } from "../../base/json/json.ts";
+import { parseObject } from "../../base/json/parse_object.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { decodeResult } from "../../cni/result/decoding.ts";
 import { isSpecVersion } from "../../cni/version.ts";
-import {
-  parseDaemonError,
-  parseObject,
-} from "../../cni/invoke/daemon_answer.ts";
+import { parseDaemonError } from "../../cni/invoke/daemon_answer.ts";
 import type { RemoteCall } from "./call.ts";
 import { DaemonMissing, OWN_CODE, UnusableResult } from "./daemon_errors.ts";
 import { type HttpAnswer } from "./http.ts";

@@ -14,7 +14,7 @@ import {
   type Result,
 } from "../../cni/result/result.ts";
 import { Cidr } from "../../net/cidr.ts";
-import { parseObject } from "../../cni/invoke/daemon_answer.ts";
+import { parseObject } from "../../base/json/parse_object.ts";
 import type { RemoteCall } from "./call.ts";
 import { startOf } from "./cni_protocol.ts";
 import { holdNetns } from "./held_netns.ts";

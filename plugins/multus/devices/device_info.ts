@@ -47,7 +47,7 @@ export function copyDeviceInfo(
   const source = `${baseDir}/dp/${name.replaceAll("/", "-")}`;
   const bytes = findFile(source);
   if (bytes === undefined) return false;
-  parseObject(bytes, source);
+  parseDeviceInfo(bytes, source);
   withIoFailure(`copy "${source}"`, () => createFile(path, bytes));
   return true;
 }
@@ -60,7 +60,7 @@ export function copyDeviceInfo(
  */
 export function findDeviceInfo(path: string): JsonObject | undefined {
   const bytes = findFile(path);
-  return bytes && parseObject(bytes, path);
+  return bytes && parseDeviceInfo(bytes, path);
 }
 
 /**
@@ -79,7 +79,7 @@ function findFile(path: string): Uint8Array | undefined {
   );
 }
 
-function parseObject(bytes: Uint8Array, path: string): JsonObject {
+function parseDeviceInfo(bytes: Uint8Array, path: string): JsonObject {
   const value = parseJson(bytes, `"${path}"`);
   if (isObject(value)) return value as JsonObject;
   throw new CniError(

@@ -10,6 +10,7 @@
 import type { Environment } from "../../../base/process/environment.ts";
 import { buildIdentity } from "../../../base/process/build_identity.ts";
 import { CniError, ErrorCode, formatFailure } from "../../../base/error.ts";
+import { parseObject } from "../../../base/json/parse_object.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import {
   CURRENT_VERSION,
@@ -18,10 +19,7 @@ import {
 } from "../../../cni/version.ts";
 import type { ReceivedCall } from "../../../daemon/caller/hand_over.ts";
 import { UnixStream } from "../../../ffi/socket/unix_stream.ts";
-import {
-  parseDaemonError,
-  parseObject,
-} from "../../../cni/invoke/daemon_answer.ts";
+import { parseDaemonError } from "../../../cni/invoke/daemon_answer.ts";
 
 /** A call, as this process received it. */
 export interface ShimmedCall {
