@@ -2,9 +2,16 @@
 
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path/posix";
-import { rootTest } from "../testing/capabilities.ts";
+import { FirewallScene } from "../plugins/firewall/testing.ts";
+import { MappedPorts } from "../plugins/portmap/testing/mapped_ports.ts";
+import { SbrScene } from "../plugins/sbr/testing.ts";
+import { needsVrf, VrfScene } from "../plugins/vrf/testing.ts";
+import { allOf, type Needs, rootTest } from "../testing/capabilities.ts";
+import type { TestHosts } from "../testing/test_hosts.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { needsOtherLocker, OtherUsersLock } from "./_harness/other_user.ts";
+import type { Keys } from "./_harness/plugin_scene.ts";
+import { needsIptables } from "./_harness/rules.ts";
 import { ToolHost } from "./_harness/tool_host.ts";
 
 const root = new URL("..", import.meta.url).pathname;
@@ -65,6 +72,47 @@ function listLockers(directory: string): string[] {
 Deno.test("each lock of the product is in docs/security.md, and here", () => {
   assertEquals(PARTS.flatMap(listLockers).sort(), LOCKERS);
 });
+
+/** Calls of a plugin on a host. */
+interface Scene extends Disposable {
+  readonly hosts: TestHosts;
+  readonly prevResult?: Keys;
+  succeed(command: string, keys?: Keys): Promise<unknown>;
+}
+
+const IPTABLES = { backend: "iptables" };
+/** The plugins that lock a namespace: the host's, or the container's. */
+const LOCKING_PLUGINS: readonly [
+  type: string,
+  locked: "host" | "sandbox",
+  makeScene: () => Scene,
+  ...needs: Needs[],
+][] = [
+  ["portmap", "host", () => new MappedPorts(IPTABLES), needsIptables()],
+  ["firewall", "host", () => new FirewallScene(IPTABLES), needsIptables()],
+  ["sbr", "sandbox", () => new SbrScene()],
+  ["vrf", "sandbox", () => new VrfScene({ vrfname: "blue" }), needsVrf],
+];
+
+for (const [type, locked, makeScene, ...needs] of LOCKING_PLUGINS) {
+  rootTest(
+    `${type} waits for no lock of another user`,
+    allOf(needsOtherLocker, ...needs),
+    async () => {
+      using scene = makeScene();
+      const { hosts, prevResult } = scene;
+      const enter = ["nsenter", `--net=${hosts[locked].path}`, "--"];
+      await using _other = await OtherUsersLock.take(
+        "/proc/self/ns/net",
+        enter,
+      );
+      // Without the chains that all attachments share, and with them.
+      for (const command of ["DEL", "ADD", "DEL"]) {
+        await scene.succeed(command, prevResult && { prevResult });
+      }
+    },
+  );
+}
 
 rootTest(
   "cni netns add waits for no lock of another user",

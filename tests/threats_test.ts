@@ -76,8 +76,8 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     [
       "another user holds a lock, and calls wait",
       "only root can open the locked files",
-      "plugins/parts/sandbox/lock_netns_test.ts",
-      "lockSandbox() waits for no lock of another user",
+      "tests/locks_test.ts",
+      "waits for no lock of another user",
     ],
     [
       "a stuck process keeps the lock of a sandbox: no pod is deleted",

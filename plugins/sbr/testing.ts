@@ -12,7 +12,7 @@
 
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
-import type { CallOutput } from "../../testing/test_hosts.ts";
+import type { CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import {
   ETH0,
   type ListedIp,
@@ -35,6 +35,8 @@ export type SceneKeys = Keys & {
 export class SbrScene implements Disposable {
   /** The host and the container. */
   readonly networks: TwoNetworks;
+  /** The host and the container, without the routers. */
+  readonly hosts: TestHosts;
   /** The configuration's keys, prevResult included. */
   readonly keys: Keys;
 
@@ -44,6 +46,7 @@ export class SbrScene implements Disposable {
     { ips, routes = [], ...others }: SceneKeys = {},
   ) {
     this.networks = new TwoNetworks(lines);
+    this.hosts = this.networks.hosts;
     const prevResult = { ...this.networks.result(ips), routes };
     this.keys = { prevResult, ...others };
   }

@@ -2,11 +2,6 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { createLog } from "../../../base/log/log.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
-import { TestHosts } from "../../../testing/test_hosts.ts";
-import {
-  needsOtherLocker,
-  OtherUsersLock,
-} from "../../../tests/_harness/other_user.ts";
 import { lockSandbox, lockSandboxIfPossible } from "./lock_netns.ts";
 
 const LINES: string[] = [];
@@ -14,18 +9,6 @@ const call = {
   log: createLog({}, (line) => LINES.push(line)),
   signal: undefined,
 };
-
-rootTest(
-  "lockSandbox() waits for no lock of another user",
-  needsOtherLocker,
-  async () => {
-    using hosts = TestHosts.create();
-    using sandbox = Rtnl.open(hosts.sandbox.path);
-    const enter = ["nsenter", `--net=${hosts.sandbox.path}`, "--"];
-    await using _other = await OtherUsersLock.take("/proc/self/ns/net", enter);
-    using _lock = await lockSandbox(sandbox, call, 0);
-  },
-);
 
 rootTest("lockSandboxIfPossible() goes on at the time limit", async () => {
   using sandbox = Rtnl.open("/proc/thread-self/ns/net");

@@ -5,7 +5,7 @@ import {
   assertStringIncludes,
 } from "@std/assert";
 import { describeError } from "../../../../base/error.ts";
-import { inNetns, NetNs } from "../../../../ffi/netns.ts";
+import { NetNs } from "../../../../ffi/netns.ts";
 import {
   allOf,
   hasCommand,
@@ -16,10 +16,6 @@ import {
 import { isTaken } from "../../../../base/files/io.ts";
 import { TestHosts } from "../../../../testing/test_hosts.ts";
 import { eventually } from "../../../../tests/_harness/eventually.ts";
-import {
-  needsOtherUser,
-  OTHER_UID,
-} from "../../../../tests/_harness/other_user.ts";
 import {
   needsLegacyIptables,
   needsRuleTools,
@@ -222,29 +218,6 @@ testVariants(
       await Deno.remove(directory, { recursive: true });
     }
   },
-);
-
-testVariants(
-  "ensureRules() waits for no other user's lock on the namespace",
-  async (iptables) => {
-    const other = inNetns(iptables.netns, () =>
-      new Deno.Command("flock", {
-        args: ["/proc/self/ns/net", "sh", "-c", "echo locked; cat"],
-        uid: OTHER_UID,
-        stdin: "piped",
-        stdout: "piped",
-      }).spawn());
-    const reader = other.stdout.getReader();
-    await reader.read();
-    try {
-      await ensureRules(iptables, WANTED);
-      assertEquals(await findMissingRule(iptables, WANTED.rules), undefined);
-    } finally {
-      await Promise.all([other.stdin.close(), reader.cancel()]);
-      await other.status;
-    }
-  },
-  allOf(needsOtherUser, ignoreUnless(hasCommand("flock"), "needs flock")),
 );
 
 testVariants(
