@@ -7,7 +7,9 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { isAtLeast } from "../../cni/version.ts";
+import { Conntrack } from "../../ffi/conntrack/mod.ts";
 import { rootTest } from "../../testing/capabilities.ts";
+import { runIn } from "../../testing/ip_json.ts";
 import {
   MappedPorts,
   onePort,
@@ -66,6 +68,36 @@ const NEW_ROWS: Readonly<Record<string, Keys>> = {
   "masquerade for all": { ...withPorts(SAMPLE), masqAll: true },
 };
 
+/** A mapping of each protocol. */
+const MAPPED = withPorts(
+  ["udp", "tcp"].map((protocol) => ({
+    hostPort: 5353,
+    containerPort: 53,
+    protocol,
+  })),
+);
+/** The mapping's flows of UDP, and those that DEL keeps or that the sides treat differently. */
+const TRACK = `track() {
+    conntrack -I -t 100 -p $1 --sport 4000 --dport $2 -s $3 -d $4 $5 $6
+  }
+  track udp 5353 192.0.2.2 192.0.2.1 "-g 10.1.2.5:53"
+  track udp 5353 2001:db8::2 2001:db8::1 "-g [2001:db8:1::5]:53"
+  track udp 6000 192.0.2.3 192.0.2.1 "-g 10.1.2.5:53"
+  track udp 5353 192.0.2.4 198.51.100.1
+  track tcp 5353 192.0.2.5 192.0.2.1 "-g 10.1.2.5:53" "--state ESTABLISHED"`;
+const LEFT = {
+  ours: ["17 198.51.100.1 5353", "17 192.0.2.1 6000"],
+  go: ["17 192.0.2.1 6000", "6 192.0.2.1 5353"],
+};
+
+/** Lists protocol, destination and port of the tracked flows. */
+function flowsOf({ hosts }: MappedPorts): string[] {
+  using conntrack = Conntrack.open(hosts.host.path);
+  return conntrack.list().map(({ protocol, original }) =>
+    `${protocol} ${original.destination} ${original.destinationPort}`
+  );
+}
+
 /** Returns rules without those that only we have. */
 function comparable(rules: readonly string[]): string[] {
   return rules.filter((rule) => !/--comment "if: [^"]*"$/.test(rule));
@@ -112,6 +144,23 @@ for (const peer of listPeers("portmap")) {
   }
 
   if (isNewest) {
+    rootTest(
+      `portmap.del() ends its flows of UDP, as ${peer.name} does`,
+      needsInetRules,
+      async (t) => {
+        await eachRow(t, ["iptables", "nftables"], async (backend) => {
+          for (const who of ["ours", peer] as const) {
+            using host = new MappedPorts({ backend, ...MAPPED });
+            await host.succeed("ADD", {}, { who });
+            runIn(host.hosts.host, "sh", "-ec", TRACK);
+            await host.succeed("DEL", {}, { who });
+            const left = LEFT[who === "ours" ? who : "go"];
+            assertEquals(flowsOf(host).sort(), left.toSorted());
+          }
+        });
+      },
+    );
+
     rootTest(
       `portmap: what is added to nftables by ${peer.name} is checked and deleted by ours`,
       needsInetRules,
