@@ -24,6 +24,8 @@ const ENV = {
   CNI_NETNS_OVERRIDE: "1",
   PATH: "/bin",
   TRACEPARENT: "00-1-2-03",
+  TRACESTATE: "vendor=1",
+  BAGGAGE: "user=7",
 };
 
 const STDIN = new TextEncoder().encode(' {"name":"net1"}\n');

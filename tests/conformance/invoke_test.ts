@@ -18,6 +18,7 @@ import {
   PRINT_ENV,
   run,
   TELL,
+  TRACE,
 } from "./script_plugins.ts";
 
 const RUNTIME_ARGS = {
@@ -42,7 +43,7 @@ conformance("invoke env", {
       CNI_ARGS: "KEY=VALUE;KEY2=VALUE2",
       CNI_PATH: "/some/cni/path",
       PATH,
-      TRACEPARENT: "00-1-2-03",
+      ...TRACE,
     });
   },
   "overriding leaves the number of variables as it is": () => {

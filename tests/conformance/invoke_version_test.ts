@@ -12,7 +12,7 @@ import {
 } from "../../cni/invoke/version_probe.ts";
 import { conformance } from "../_harness/conformance.ts";
 import { PluginDirectory } from "../_harness/plugin_directory.ts";
-import { callerEnv, parseEnv, PATH, print } from "./script_plugins.ts";
+import { callerEnv, parseEnv, PATH, print, TRACE } from "./script_plugins.ts";
 
 /** Asks a script for its versions. */
 async function probe(
@@ -51,7 +51,7 @@ conformance("invoke VERSION", {
       CNI_ARGS: "",
       CNI_PATH: "dummy",
       PATH,
-      TRACEPARENT: "00-1-2-03",
+      ...TRACE,
     });
   },
   "the list is kept in its order": async () => {

@@ -23,6 +23,7 @@ import {
   UnixServer,
 } from "../_harness/unix_server.ts";
 import { expand } from "./rows.ts";
+import { TRACE } from "./script_plugins.ts";
 
 const COMMANDS = ["ADD", "CHECK", "GC", "DEL", "STATUS"] as const;
 type Command = typeof COMMANDS[number];
@@ -284,7 +285,7 @@ conformance("remote", {
         );
         const config = { cniVersion: "0.4.0", socket: daemon.path, key: "<>" };
         const { stdout } = await run("ADD", config, {
-          TRACEPARENT: "00-1",
+          ...TRACE,
           HOME: "/root",
         });
         const result = JSON.parse(stdout);
@@ -294,7 +295,7 @@ conformance("remote", {
           .split("\r\n\r\n");
         assertMatch(head, /^POST \/cni HTTP\/1.1\r\nHost: dummy\r\n/);
         const { env, config: base64 } = JSON.parse(sent);
-        assertEquals(env, { ...ENV, CNI_COMMAND: "ADD", TRACEPARENT: "00-1" });
+        assertEquals(env, { ...ENV, CNI_COMMAND: "ADD", ...TRACE });
         const stdin = new TextDecoder().decode(Uint8Array.fromBase64(base64));
         assertEquals(JSON.parse(stdin).key, "<>");
       }

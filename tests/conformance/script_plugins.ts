@@ -21,6 +21,13 @@ export const PATH = "/bin:/usr/bin";
 /** A configuration; not as JSON.stringify would have it: it is to arrive byte for byte. */
 export const CONFIG = ' { "cniVersion": "1.1.0",  "name": "net1" }\n';
 
+/** Source: OpenTelemetry, environment variables as context carriers. */
+export const TRACE = {
+  TRACEPARENT: "00-1-2-03",
+  TRACESTATE: "vendor=1",
+  BAGGAGE: "user=7",
+};
+
 /** The environment of a plugin that delegates. */
 export function callerEnv(
   directory: string,
@@ -34,7 +41,7 @@ export function callerEnv(
     CNI_ARGS: "K=V",
     CNI_PATH: `/nonexistent:${directory}`,
     PATH,
-    TRACEPARENT: "00-1-2-03",
+    ...TRACE,
   };
 }
 
