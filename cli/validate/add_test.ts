@@ -103,6 +103,9 @@ const REFUSED: Readonly<Record<string, readonly Plugin[]>> = {
   "a range that is reversed": [
     leased({ rangeStart: "10.60.0.9", rangeEnd: "10.60.0.5" }),
   ],
+  "a range that starts after its default end": [
+    leased({ rangeStart: "10.60.0.255" }),
+  ],
   "a name that stays for no time": [leased({ stay: "name" })],
   "a route's gateway of the other family": [routed({ gw: "fd00::1" })],
   "a route's gateway on the loopback": [routed({ gw: "127.0.0.1" })],

@@ -206,6 +206,11 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[0].ipam.rangeStart: 10.61.0.5 is not in 10.60.0.0/24",
   ],
   [
+    "default end before start",
+    leased({ rangeStart: "10.60.0.255" }),
+    "error plugins[0].ipam.rangeStart: invalid range set 0: RangeStart 10.60.0.255 is after RangeEnd 10.60.0.254 in network 10.60.0.0/24",
+  ],
+  [
     "end before start",
     leased({ rangeStart: "10.60.0.10", rangeEnd: "10.60.0.5" }),
     "error plugins[0].ipam.rangeStart: rangeStart 10.60.0.10 is after rangeEnd 10.60.0.5",

@@ -193,6 +193,13 @@ const FAILURES: Readonly<Record<string, Scenario>> = {
   },
 };
 
+/** What Go refuses since 1.10. */
+const NEWER_FAILURES: typeof FAILURES = {
+  "start after the end that is not configured": {
+    ipam: { subnet: "10.1.2.0/24", rangeStart: "10.1.2.255" },
+  },
+};
+
 /** The calls of each plugin for the container `a`, in a directory with many leases. */
 const MIXED: Readonly<Record<string, [ours: boolean, command: string][]>> = {
   "Go's ADD, our DEL": [[false, "ADD"], [true, "DEL"]],
@@ -262,7 +269,8 @@ for (const peer of listPeers("host-local")) {
       assertEquals(exitCode, 1);
       return json.msg;
     };
-    await eachRow(t, Object.entries(FAILURES), async ([, scenario]) => {
+    const failures = { ...FAILURES, ...hasGc(peer) && NEWER_FAILURES };
+    await eachRow(t, Object.entries(failures), async ([, scenario]) => {
       const ours = await messageOf(runOurs, scenario);
       assertEquals(ours, await messageOf(runGo, scenario));
     });

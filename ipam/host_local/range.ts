@@ -128,7 +128,13 @@ export function resolveRange(config: RangeConfig): Range {
   // out.
   const end = config.rangeEnd ?? subnet.broadcast?.previous() ?? subnet.last;
   const isReversed = start.compare(end) > 0;
-  if (config.rangeStart && (isReversed || !subnet.contains(start))) {
+  const { rangeStart, rangeEnd } = config;
+  if (rangeStart && !rangeEnd && isReversed && subnet.contains(start)) {
+    throw invalid(
+      `RangeStart ${start} is after RangeEnd ${end} in network ${subnet}`,
+    );
+  }
+  if (rangeStart && (isReversed || !subnet.contains(start))) {
     throw invalid(`RangeStart ${start} not in network ${subnet}`);
   }
   if (isReversed || !subnet.contains(end)) {

@@ -110,11 +110,10 @@ testRows("countAddresses() counts what can be handed out", [
 }, ([ranges, exclude]) => `${ranges} without ${exclude}`);
 
 testRows("resolveRange() refuses bounds that do not fit", [
-  // The Go plugin accepts this range, and allocates 192.0.3.0.
   [
     "start after the end that is not configured",
     "192.0.2.0/24 192.0.2.255-",
-    "RangeStart 192.0.2.255 not in network 192.0.2.0/24",
+    "RangeStart 192.0.2.255 is after RangeEnd 192.0.2.254 in network 192.0.2.0/24",
   ],
   [
     "end before the start that is not configured",
