@@ -15,6 +15,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { ipJson } from "../../testing/ip_json.ts";
 import { DEVICE, DEVICE_MAC, DeviceScene } from "./testing.ts";
+import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { eachStep } from "../../tests/_harness/fault_steps.ts";
 import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
@@ -102,6 +103,36 @@ rootTest(
         assertEquals(scene.state, state);
         assertEquals(listRecords(scene), []);
       }
+    });
+  },
+);
+
+rootTest(
+  "tuning and host-device return a device whose container changes its MAC",
+  async (t) => {
+    await eachRow(t, ["recorded", "not recorded"], async (row) => {
+      using scene = new DeviceScene();
+      const before = describeDevice(scene);
+      const { hosts, config } = scene;
+      const tune = async (command: string, prevResult: Keys): Promise<void> =>
+        assertSuccess(
+          await hosts.run("tuning", command, {
+            cniVersion: config["cniVersion"],
+            name: config["name"],
+            type: "tuning",
+            dataDir: `${hosts.directory}/tuning`,
+            ...{ mac: "c2:11:22:33:44:77", mtu: 1400, txQLen: 77 },
+            ...{ promisc: true, allmulti: true },
+            prevResult,
+          }),
+        );
+      const { json: prevResult } = await scene.succeed("ADD");
+      await tune("ADD", prevResult);
+      if (row === "not recorded") forget(scene);
+      scene.ipInside("link set eth0 address 02:00:00:00:00:99");
+      await tune("DEL", prevResult);
+      await scene.succeed("DEL", { prevResult });
+      assertEquals(describeDevice(scene), before);
     });
   },
 );
