@@ -89,13 +89,13 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pipe or device replaces a file, so that calls hang",
       "only regular files up to 16 MiB are read",
       "tests/hostile_node_test.ts",
-      "follows no file planted in its state",
+      "neither hangs on a planted file nor prints or changes a link's target",
     ],
     [
       "a link replaces a file",
       "files are replaced by rename, and content is never printed",
       "tests/hostile_node_test.ts",
-      "follows no file planted in its state",
+      "neither hangs on a planted file nor prints or changes a link's target",
     ],
     [
       "a temporary file of a crashed or concurrent process",
@@ -439,7 +439,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "variables that steer Deno, Node or Tokio",
       "the executable does not read them",
       "tests/hostile_node_test.ts",
-      "no variable of its runtime steers a plugin",
+      "variables that Deno, Node or Tokio read change nothing that ptp does",
     ],
     [
       "sysctls that a definition may set",
