@@ -59,6 +59,7 @@ rootTest(
       ...command,
     );
     const lines = printed.split("\n").filter((line) => !line.startsWith("rtt"));
+    assertStringIncludes(printed, "1 received");
     for (const line of lines) {
       assertStringIncludes(guide, line.replace(/time \d+ms/, "time 0ms"));
     }

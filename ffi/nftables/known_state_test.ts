@@ -421,11 +421,7 @@ rootTest(
     using fixture = new Fixture();
     const lists = countLists(() => {
       assertEquals(findRules(fixture.current, "one"), [["one rule"], true]);
-      try {
-        fixture.ours.commit([delRule(12345n)]);
-      } catch (error) {
-        assert(error instanceof NetlinkError);
-      }
+      assertThrows(() => fixture.ours.commit([delRule(12345n)]), NetlinkError);
       assertEquals(findRules(fixture.current, "one"), [["one rule"], true]);
     });
     assertEquals(lists, 2);

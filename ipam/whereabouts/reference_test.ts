@@ -158,7 +158,9 @@ Deno.test({
     await t.step(
       "slices of the reference's controller are honoured",
       async () => {
-        for (const [node, slice] of await sliceNodes(cluster.server)) {
+        const slices = await sliceNodes(cluster.server);
+        assertEquals(slices.size, 2);
+        for (const [node, slice] of slices) {
           const env = { NODENAME: node };
           const pool = `${node}-${slice.replace("/", "-")}`;
           for (const side of SIDES) {

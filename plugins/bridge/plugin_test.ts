@@ -168,12 +168,12 @@ test("bridge.add() does not wait for duplicate address detection", async () => {
       "eth0",
     ]] as const
   ) {
-    for (
-      const { scope, nodad, tentative, family } of show(netns, name).addr_info
-    ) {
-      if (family !== "inet6" || scope !== "global") continue;
-      assertEquals([tentative, nodad], [undefined, true], name);
-    }
+    const flags = show(netns, name).addr_info
+      .filter(({ family, scope }: Keys) =>
+        family === "inet6" && scope === "global"
+      )
+      .map(({ tentative, nodad }: Keys) => [tentative, nodad]);
+    assertEquals(flags, [[undefined, true]], name);
     // The kernel adds the link-local address, and settles it in a work queue.
     await eventually(
       `the addresses of ${name} are settled`,

@@ -1,6 +1,10 @@
 /** What a chain does when one of its plugins fails or is missing. */
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import {
+  assertEquals,
+  assertNotEquals,
+  assertStringIncludes,
+} from "@std/assert";
 import { createInvoker } from "../../cni/invoke/in_process.ts";
 import type { DispatchInput } from "../../cni/call/context.ts";
 import { dispatch } from "../../cni/skel.ts";
@@ -323,6 +327,7 @@ Deno.test("GC leaves an attachment whose ADD is running alone", async (t) => {
     assertEquals([error, story.includes("DEL")], [undefined, false], story);
     // Its plugins must keep it, too.
     const collected = scene.calls.filter(({ command }) => command === "GC");
+    assertNotEquals(collected, []);
     for (const { stdin } of collected) {
       assertEquals(stdin["cni.dev/valid-attachments"], [
         { containerID: "c1", ifname: "eth0" },

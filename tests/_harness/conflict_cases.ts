@@ -256,7 +256,9 @@ export function testConflicts(
     for (let time = 0; time < TIMES; time++) {
       await meetSquatter(conflict, 2, { ipam: cluster.ipam({ ipRanges }) });
       // It sets aside a part of a range only.
-      for (const pool of cluster.names("ippools")) {
+      const pools = cluster.names("ippools");
+      assertEquals(pools.length, 2);
+      for (const pool of pools) {
         const left = Object.values(cluster.allocations(pool) ?? {});
         assertEquals(left.map(({ podref }) => podref), [""]);
         cluster.api.remove("ippools", POOLS, pool);
