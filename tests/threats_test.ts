@@ -223,7 +223,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container changes its MAC, so that REPAIR allows it",
       "the MAC in the result is allowed",
       "plugins/bridge/mac_spoofing_test.ts",
-      "REPAIR allows no MAC that the container has given itself",
+      "REPAIR does not allow a MAC address that the container set itself",
     ],
     [
       "a container renames its loopback, which nobody can delete, so that DEL fails",
@@ -253,7 +253,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod requests an address of a running pod or of the host",
       "`bridge` refuses the address of another port, and a gateway in the host's networks",
       "plugins/bridge/requested_test.ts",
-      "bridge.add() gives no container what",
+      "bridge.add() refuses another container's address",
     ],
     [
       "the same over an IPAM plugin that assigns requests outside its ranges",
@@ -365,7 +365,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container advertises itself as the host's router",
       "the host's links to containers ignore advertisements",
       "plugins/bridge/gateway_test.ts",
-      "a bridge that becomes a gateway learns no router",
+      "a gateway bridge ignores router advertisements",
     ],
     [
       "a pod gets the address of the node, its router or a neighbour, and so the node's traffic",
@@ -605,7 +605,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "hooks and files of `debug`, also with Go multus",
       "a file on the node must approve them",
       "plugins/debug/plugin_test.ts",
-      "debug of a definition does nothing",
+      "debug in a definition does nothing, and DEL succeeds",
     ],
     [
       "an error quotes a file that a configuration names",

@@ -87,7 +87,7 @@ for (const who of ["ours", ...listPeers("bandwidth behind plugins")] as const) {
 
 for (const type of ["ptp", "bridge"]) {
   rootTest(
-    `DEL of a chain lets limits go with the pair of ${type}`,
+    `DEL of a chain deletes the limits with the veth pair of ${type}`,
     async () => {
       using hosts = TestHosts.create();
       const ipam = hosts.hostLocal("10.1.2.0/24");
@@ -114,7 +114,7 @@ for (const type of ["ptp", "bridge"]) {
 }
 
 rootTest(
-  "DEL of a chain ends the limits of a veth pair that stays",
+  "DEL of a chain removes the limits of a veth pair that it keeps",
   async () => {
     using hosts = TestHosts.create();
     const pair = new LimitedPair(hosts);

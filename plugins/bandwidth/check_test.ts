@@ -14,7 +14,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 rootTest(
-  "bandwidth.check() notices what has been changed, and repair() makes it again",
+  "bandwidth.check() reports each change, and repair() restores the limits",
   async (t) => {
     const bucket = (
       dev: string,
@@ -116,7 +116,7 @@ rootTest(
   },
 );
 
-rootTest("bandwidth.check() is content with limits of any size", async (t) => {
+rootTest("bandwidth.check() accepts limits of any size", async (t) => {
   const rows: [rate: number, burst: number][] = [
     [1, 1],
     [8, 2 ** 31 - 1],
@@ -152,7 +152,7 @@ rootTest("bandwidth.check() is content with limits of any size", async (t) => {
   }
 });
 
-rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
+rootTest("bandwidth limits shaped or all but unshaped subnets", async (t) => {
   const networks = ["10.9.0.0/16", "2001:db8:9::/49", "0.0.0.0/0"];
   const classes = (dev: string, host: TestHosts["host"]): string[] =>
     runIn(host, "tc", "class", "show", "dev", dev).trim().split("\n")
@@ -228,7 +228,7 @@ rootTest("bandwidth limits some subnets only, or all but some", async (t) => {
       );
     }, (dev) => `check() notices: ${name} on ${dev}`);
   }
-  await t.step("check() notices: other subnets", async () => {
+  await t.step("check() reports different subnets", async () => {
     using hosts = TestHosts.create();
     const pair = new LimitedPair(hosts);
     const limits = { ...WIDE, unshapedSubnets: networks };

@@ -76,7 +76,7 @@ for (const [name, scenario] of Object.entries(SCENARIOS)) {
     atLeast: scenario.atLeast,
   });
 
-  rootTest(`bandwidth gets over an ADD that was killed: ${name}`, async (t) => {
+  rootTest(`bandwidth recovers from a killed ADD: ${name}`, async (t) => {
     const steps = await eachStep(t, (step) => addAndKill(scenario, step));
     assert(steps.length >= scenario.atLeast, `only ${steps.length} steps`);
   });

@@ -17,7 +17,7 @@ import {
 import { type CallOutput, TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-rootTest("bandwidth gives each attachment an IFB of its own", async (t) => {
+rootTest("bandwidth creates an IFB for each attachment", async (t) => {
   const orders = [["eth0", "eth1"], ["eth1", "eth0"]] as const;
   await eachRow(t, orders, async ([first, second]) => {
     using hosts = TestHosts.create();
@@ -46,7 +46,7 @@ rootTest("bandwidth gives each attachment an IFB of its own", async (t) => {
 });
 
 rootTest(
-  "bandwidth tells apart the Go plugin's IFBs without alias",
+  "bandwidth identifies the Go plugin's IFBs, which have no alias",
   async (t) => {
     /** Creates the Go plugin's limit of the container's outgoing traffic. */
     const limitAsGo = (hosts: TestHosts, hostEnd: string): void => {
@@ -61,7 +61,7 @@ rootTest(
       }
     };
     const other = { hostEnd: "v1", ifName: "eth1" };
-    await t.step("one left of this attachment is replaced", async () => {
+    await t.step("ADD replaces an old IFB of this attachment", async () => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);
       limitAsGo(hosts, HOST_END);
@@ -69,7 +69,7 @@ rootTest(
       assertEquals(interfaces[2].name, IFB);
       assertEquals(ipJson(hosts.host, "link", "show", IFB)[0].mtu, 1024);
     });
-    await t.step("one left without redirection is deleted", async () => {
+    await t.step("DEL deletes an IFB without a redirection to it", async () => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);
       runIn(hosts.host, "ip", "link", "add", IFB, "type", "ifb");
@@ -102,7 +102,7 @@ rootTest(
       assertSuccess(await pair.run("DEL", WIDE));
       assertEquals(pair.limits().links, before.links);
     }, ([name]) => `its container's interface is ${name}, and it is deleted`);
-    await t.step("another attachment's stays", async () => {
+    await t.step("DEL keeps the IFB of another attachment", async () => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);
       const otherPair = new LimitedPair(hosts, other);
@@ -116,7 +116,7 @@ rootTest(
       assertEquals(ipJson(hosts.host, "link").length, 3);
     });
     await t.step(
-      "without the sandbox it is deleted, as the Go plugin would",
+      "DEL without the sandbox deletes the IFB, as the Go plugin does",
       async () => {
         using hosts = TestHosts.create();
         const pair = new LimitedPair(hosts);
@@ -125,7 +125,7 @@ rootTest(
         assertEquals(ipJson(hosts.host, "link").length, 2);
       },
     );
-    await t.step("a link that is not an IFB stays", async () => {
+    await t.step("DEL keeps a link that is not an IFB", async () => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);
       runIn(hosts.host, "ip", "link", "add", IFB, "type", "bridge");
@@ -137,7 +137,7 @@ rootTest(
   },
 );
 
-rootTest("bandwidth.gc() deletes IFBs of invalid attachments", async (t) => {
+rootTest("bandwidth.gc() deletes the IFBs of stale attachments", async (t) => {
   const valid = [{ containerID: "c1", ifname: "eth0" }];
   const rows: [name: string, keys: object, left: string[]][] = [
     ["one is valid", { "cni.dev/valid-attachments": valid }, ["v0", "v2"]],

@@ -116,7 +116,7 @@ for (const type of ["macvlan", "ipvlan", "vlan"] as const) {
 }
 
 rootTest(
-  "bandwidth leaves another program's queue of the interface",
+  "bandwidth keeps another program's qdisc of the interface",
   needsKind("macvlan"),
   async () => {
     using scene = new InsideScene("macvlan");

@@ -36,7 +36,7 @@ class CuttingKernel {
   }
 }
 
-testRows("limitLink() gives bytes to a kernel that cuts a burst off", [
+testRows("limitLink() sends bytes if the kernel truncates a burst", [
   ["a short burst", limitOf(8e6, 8e6), undefined],
   ["a long burst", limitOf(10e6, 2 ** 31 - 1), 2 ** 28 - 1],
   ["a burst beyond all ticks", limitOf(1e6, 2 ** 31 - 1), 2 ** 28 - 1],
@@ -47,7 +47,7 @@ testRows("limitLink() gives bytes to a kernel that cuts a burst off", [
   assertEquals(kernel.bucket?.burstBytes, burst);
 });
 
-rootTest("unlimitLink() ends limits of ours, and no others", async (t) => {
+rootTest("unlimitLink() removes this project's limits only", async (t) => {
   const rows: [name: string, qdisc: string, isOurs: boolean][] = [
     ["none", "", false],
     ["tbf", "handle 1: tbf rate 1mbit burst 10k limit 10k", true],

@@ -12,7 +12,7 @@ import {
 import { TestHosts } from "../../testing/test_hosts.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
-rootTest("bandwidth.add() refuses cleanly what it cannot limit", async (t) => {
+rootTest("bandwidth.add() changes nothing if it fails", async (t) => {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
   const pair = new LimitedPair(hosts);

@@ -23,7 +23,7 @@ function show({ ingress, egress, scope }: Limits): string {
 const INGRESS = { ingressRate: 1, ingressBurst: 2 };
 const EGRESS = { egressRate: 3, egressBurst: 4 };
 
-Deno.test("limitsOf() reads the configuration, or else the runtime's", async (t) => {
+Deno.test("limitsOf() reads the configuration, or runtimeConfig without limits in it", async (t) => {
   const runtimeConfig = { bandwidth: { ...INGRESS, ...EGRESS } };
   const rows: [name: string, config: object, want: string][] = [
     ["nothing", {}, "- -"],
@@ -84,7 +84,7 @@ Deno.test("limitsOf() reads the configuration, or else the runtime's", async (t)
   });
 });
 
-Deno.test("limitsOf() refuses limits that make no sense", async (t) => {
+Deno.test("limitsOf() refuses contradictory limits", async (t) => {
   const needsRate = "if burst is set, rate must also be set";
   const rows: [name: string, config: object, message: string][] = [
     ["ingress without rate", { ingressBurst: 1 }, needsRate],

@@ -158,7 +158,7 @@ for (const peer of listPeers("bandwidth")) {
   }
 
   rootTest(
-    `bandwidth refuses what the Go plugin refuses, in its words (${peer.name})`,
+    `bandwidth refuses the same input as the Go plugin, with its messages (${peer.name})`,
     async (t) => {
       const rows: [name: string, keys: object, ifName?: string][] = [
         ["ingress without rate", { ingressBurst: 1 }],

@@ -108,7 +108,7 @@ rootTest("bandwidth warns of a burst smaller than a packet", async (t) => {
   }, ([ingressBurst]) => `${ingressBurst} bits`);
 });
 
-rootTest("bandwidth.add() changes the limits that are there", async (t) => {
+rootTest("bandwidth.add() replaces existing limits", async (t) => {
   const subnets = { shapedSubnets: ["10.0.0.0/8"] };
   const rows: [name: string, first: object, second: object][] = [
     ["the same again", WIDE, WIDE],
@@ -129,7 +129,7 @@ rootTest("bandwidth.add() changes the limits that are there", async (t) => {
     assertSuccess(await pair.run("DEL", keys));
     assertEquals(pair.limits(), before);
   });
-  await t.step("though another attachment's IFB was in the way", async () => {
+  await t.step("although another attachment's IFB has the name", async () => {
     using hosts = TestHosts.create();
     const other = new LimitedPair(hosts, { hostEnd: "v1", ifName: "eth1" });
     const pair = new LimitedPair(hosts);
@@ -152,7 +152,7 @@ rootTest("bandwidth.add() changes the limits that are there", async (t) => {
   });
 });
 
-rootTest("bandwidth.add() leaves a foreign queue alone", async () => {
+rootTest("bandwidth.add() keeps a third-party root qdisc", async () => {
   using hosts = TestHosts.create();
   const pair = new LimitedPair(hosts);
   const root = ["dev", HOST_END, "root", "handle", "7:", "htb"];
@@ -167,7 +167,7 @@ rootTest("bandwidth.add() leaves a foreign queue alone", async () => {
 });
 
 rootTest(
-  "bandwidth.del() removes everything by any remaining clue",
+  "bandwidth.del() removes everything even if parts of the input are missing",
   async (t) => {
     const rows: [name: string, keys: object, env: Record<string, string>][] = [
       ["all of it", {}, {}],
@@ -204,7 +204,7 @@ rootTest(
         assertEquals(pair.limits(), before);
       }
     });
-    await t.step("the veth pair gone", async () => {
+    await t.step("the deleted veth pair", async () => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);
       const prevResult = await pair.add(WIDE);
@@ -212,7 +212,7 @@ rootTest(
       assertSuccess(await pair.run("DEL", { ...WIDE, prevResult }));
       assertEquals(pair.limits().links, ["lo"]);
     });
-    await t.step("never attached", async () => {
+    await t.step("an attachment that never existed", async () => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);
       assertSuccess(await pair.run("DEL", WIDE));
@@ -221,7 +221,7 @@ rootTest(
   },
 );
 
-rootTest("bandwidth.del() leaves another attachment's limits", async (t) => {
+rootTest("bandwidth.del() keeps another attachment's limits", async (t) => {
   const before = { ingressRate: 100e6, ingressBurst: 10e6 };
   const rows: [string, object, string, string, string][] = [
     ["it is not said whose", {}, "", "1.1.0", "tbf"],

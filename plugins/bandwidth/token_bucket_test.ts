@@ -43,7 +43,7 @@ Deno.test("bucketOf() computes what the Go plugin sends", async (t) => {
   }, ([rate, burst]) => `${rate} bit/s, ${burst} bits`);
 });
 
-testRows("bucketOf() stays within what the kernel has room for", [
+testRows("bucketOf() stays within the kernel's limits", [
   ["ticks that the Go plugin would wrap round", 1e6, KUBELET_BURST, {
     bytesPerSecond: 125_000,
     bufferTicks: 2 ** 32 - 1,
@@ -62,7 +62,7 @@ testRows("bucketOf() stays within what the kernel has room for", [
   assertEquals({ ...bucket, ...want }, bucket);
 });
 
-testRows("bucketOf() gives bytes where ticks cannot tell the burst", [
+testRows("bucketOf() returns bytes if ticks cannot express the burst", [
   ["as many ticks as there can be", 8e6, 274_877e4 * 0.8, false],
   ["more than there can be", 1e6, KUBELET_BURST, true],
   ["the burst of kubelet at 10 Mbit/s", 10e6, KUBELET_BURST, false],
@@ -76,7 +76,7 @@ testRows("bucketOf() gives bytes where ticks cannot tell the burst", [
   assertEquals(burstBytes, isExact ? Math.floor(burst / 8) : undefined);
 });
 
-testRows("mayBeCutOff() finds bursts beyond 32 bits of ns", [
+testRows("mayBeCutOff() reports bursts longer than 32 bits of nanoseconds", [
   ["4.29 s", 8e6, 34_352_000, false],
   ["4.3 s", 8e6, 34_400_000, true],
   ["so long that bytes are given anyhow", 1e6, KUBELET_BURST, false],
@@ -92,7 +92,7 @@ Deno.test("isSmallerThanFrame() counts the Ethernet header", () => {
   assertEquals([isSmall(1513), isSmall(1514)], [true, false]);
 });
 
-Deno.test("isSameBuffer() allows for rounding and for what the kernel makes of large numbers", async (t) => {
+Deno.test("isSameBuffer() allows for rounding and for the kernel's 32-bit values", async (t) => {
   const small = bucketFor(3e6, 1e6);
   const large = bucketFor(10e6, KUBELET_BURST);
   const huge = bucketFor(1e6, KUBELET_BURST);
@@ -121,7 +121,7 @@ Deno.test("isSameBuffer() allows for rounding and for what the kernel makes of l
   );
 });
 
-Deno.test("findDifference() says what differs as the Go plugin does", async (t) => {
+Deno.test("findDifference() returns the Go plugin's messages", async (t) => {
   const wanted = bucketFor(8e6, 8e6);
   assertEquals(findDifference(wanted, wanted), undefined);
   const rows: [change: object, text: string][] = [

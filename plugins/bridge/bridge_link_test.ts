@@ -59,7 +59,7 @@ function test(
   rootTest(name, fn);
 }
 
-test("ensureBridge() makes a bridge that is ready for use", () => {
+test("ensureBridge() creates a bridge that is up and forwards IPv6 immediately", () => {
   using fixture = new Fixture();
   const link = ensureBridge(fixture.rtnl, { ...WANTED, mtu: 1400 });
   const shown = fixture.show();
@@ -76,7 +76,7 @@ test("ensureBridge() makes a bridge that is ready for use", () => {
   assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_dad"), "0");
 });
 
-test("ensureBridge() uses the bridge that is there as it is", () => {
+test("ensureBridge() sets an existing bridge up, and changes nothing else", () => {
   using fixture = new Fixture();
   fixture.ip("link add br0 mtu 1300 address c2:11:22:33:44:55 type bridge");
   const { ifindex } = fixture.show();
@@ -88,7 +88,7 @@ test("ensureBridge() uses the bridge that is there as it is", () => {
   assertEquals(fixture.sysctl("net.ipv6.conf.br0.accept_ra"), "1");
 });
 
-test("ensureBridge() makes a bridge promiscuous, and leaves it so", () => {
+test("ensureBridge() sets promiscuous mode, and never clears it", () => {
   using fixture = new Fixture();
   const isPromiscuous = (): boolean => fixture.show().flags.includes("PROMISC");
   ensureBridge(fixture.rtnl, WANTED);
@@ -99,7 +99,7 @@ test("ensureBridge() makes a bridge promiscuous, and leaves it so", () => {
   assertEquals(isPromiscuous(), true);
 });
 
-test("ensureBridge() refuses another kind of link", () => {
+test("ensureBridge() refuses a link that is not a bridge", () => {
   using fixture = new Fixture();
   fixture.ip("link add br0 type veth peer name br1");
   const error = assertThrows(() => ensureBridge(fixture.rtnl, WANTED));
@@ -109,7 +109,7 @@ test("ensureBridge() refuses another kind of link", () => {
   );
 });
 
-test("ensureBridge() gives a bridge a MAC that lost the last of its ports'", () => {
+test("ensureBridge() sets a MAC address on a bridge that lost its last port", () => {
   using fixture = new Fixture();
   fixture.ip("link add br0 type bridge");
   fixture.ip("link add v0 type veth peer name v1");
@@ -121,7 +121,7 @@ test("ensureBridge() gives a bridge a MAC that lost the last of its ports'", () 
   assertEquals(fixture.show().address, `${mac}`);
 });
 
-test("ensureBridge() has a bridge that is there keep its MAC, whichever ports come", () => {
+test("ensureBridge() keeps the MAC address of an existing bridge when ports are added", () => {
   using fixture = new Fixture();
   fixture.ip("link add br0 type bridge");
   const { mac } = ensureBridge(fixture.rtnl, WANTED);
@@ -132,7 +132,7 @@ test("ensureBridge() has a bridge that is there keep its MAC, whichever ports co
   assertEquals(ensureBridge(fixture.rtnl, WANTED).mac, mac);
 });
 
-test("ensureBridge() does not set a MAC that was set", async () => {
+test("ensureBridge() does not set a MAC address that is set already", async () => {
   const MAC = "02:00:00:00:00:09";
   const OTHER = "02:00:00:00:00:08";
   const rows: [type: string, address: string, port: string, isSet: boolean][] =
@@ -165,7 +165,7 @@ test("ensureBridge() does not set a MAC that was set", async () => {
   }
 });
 
-test("a bridge of ours keeps its MAC, whichever ports come and go", () => {
+test("a bridge created by ensureBridge() keeps its MAC address when ports change", () => {
   using fixture = new Fixture();
   const { mac } = ensureBridge(fixture.rtnl, WANTED);
   fixture.ip("link add v0 address 02:00:00:00:00:01 type veth peer name v1");
@@ -213,7 +213,7 @@ Deno.test({
 
 Deno.test({
   ...requireRoot(
-    "ensureBridge() changes nothing where the kernel has no VLANs",
+    "ensureBridge() changes nothing if the kernel does not support bridge VLANs",
     needsNoBridgeVlans,
   ),
   async fn(t): Promise<void> {
@@ -247,7 +247,7 @@ Deno.test({
 
 Deno.test({
   ...requireRoot(
-    "ensureBridge() lets a bridge tell VLANs apart",
+    "ensureBridge() turns on VLAN filtering",
     needsBridgeVlans,
   ),
   async fn(t): Promise<void> {

@@ -133,12 +133,12 @@ function makeScene(): PluginScene {
     }));
 }
 
-rootTest("bridge.check() notices everything that was changed", (t) => {
+rootTest("bridge.check() reports each change", (t) => {
   return checkAfterChanges(t, makeScene, [...CHANGES, ...BRIDGE_CHANGES]);
 });
 
 rootTest(
-  "bridge.repair() makes again what was removed",
+  "bridge.repair() restores each removed part",
   (t) =>
     repairAfterChanges(t, makeScene, [...CHANGES, ...BRIDGE_CHANGES], [
       "no interface",
@@ -151,7 +151,7 @@ rootTest(
     ]),
 );
 
-rootTest("bridge.check() does not mind what others have changed", async (t) => {
+rootTest("bridge.check() accepts changes by other programs", async (t) => {
   await checkAfterChanges(t, () => new PluginScene("bridge", bridgeConfig), [
     [
       "another address of the bridge",

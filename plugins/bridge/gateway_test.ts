@@ -33,7 +33,7 @@ const ROLES = {
   default: { isGateway: true, isDefaultGateway: true },
 } as const;
 
-Deno.test("routedThroughBridge() completes gateways and default routes", async (t) => {
+Deno.test("routedThroughBridge() adds missing gateways and default routes", async (t) => {
   const rows: [
     name: string,
     role: keyof typeof ROLES,
@@ -114,7 +114,7 @@ Deno.test("routedThroughBridge() completes gateways and default routes", async (
   });
 });
 
-testRows("routedThroughBridge() refuses what IPAM should not have answered", [
+testRows("routedThroughBridge() refuses invalid IPAM results", [
   ["no address", [], "IPAM plugin returned missing IP config"],
   [
     "a gateway of the other family",
@@ -145,7 +145,7 @@ testRows("routedThroughBridge() refuses what IPAM should not have answered", [
   assertEquals([error.code, error.message], [7, message]);
 });
 
-Deno.test("gatewayAddressesOf() lists each once", () => {
+Deno.test("gatewayAddressesOf() lists each gateway once", () => {
   const ips = [
     "10.0.0.5/24 10.0.0.1",
     "10.0.0.6/24 10.0.0.1",
@@ -269,7 +269,7 @@ function acceptRaOf({ host }: TestHosts): string {
   return runIn(host, "sysctl", "-n", "net.ipv6.conf.br0.accept_ra").trim();
 }
 
-rootTest("a bridge that becomes a gateway learns no router", async (t) => {
+rootTest("a gateway bridge ignores router advertisements", async (t) => {
   const rows: [name: string, setup: string[], want: string][] = [
     ["a container must not be one", [], "0"],
     ["the host has one over it", [

@@ -110,7 +110,7 @@ class Fixture implements Disposable {
   }
 }
 
-test("setUpSpoofCheck() makes the Go plugin's very rules", async () => {
+test("setUpSpoofCheck() adds the same rules as the Go plugin", async () => {
   using fixture = new Fixture();
   await fixture.setUp("c1");
   const veth = hostIfNameOf({
@@ -140,7 +140,7 @@ test("setUpSpoofCheck() makes the Go plugin's very rules", async () => {
   );
 });
 
-test("setUpSpoofCheck() takes the place of what was left", async () => {
+test("setUpSpoofCheck() replaces the attachment's old rules", async () => {
   using fixture = new Fixture();
   await fixture.setUp("c1");
   await fixture.setUp("c2");
@@ -149,7 +149,7 @@ test("setUpSpoofCheck() takes the place of what was left", async () => {
   assertEquals(fixture.list().split("\n").sort(), before);
 });
 
-test("setUpSpoofCheck() leaves rules of others in place", async () => {
+test("setUpSpoofCheck() keeps third-party rules", async () => {
   using fixture = new Fixture();
   fixture.nft("add", "table", "bridge", "nat");
   const spec = "{ type filter hook prerouting priority -300; policy accept; }";
@@ -161,7 +161,7 @@ test("setUpSpoofCheck() leaves rules of others in place", async () => {
   assertEquals(fixture.chains(), []);
 });
 
-test("tearDownSpoofCheck() leaves what all share, and does so twice", async () => {
+test("tearDownSpoofCheck() keeps the shared chains, and is idempotent", async () => {
   using fixture = new Fixture();
   await fixture.tearDown("c1");
   assertEquals(fixture.list(), "");
@@ -177,7 +177,7 @@ test("tearDownSpoofCheck() leaves what all share, and does so twice", async () =
   assertEquals(fixture.list(), SKELETON);
 });
 
-test("setUpSpoofCheck() fits names of any length", async (t) => {
+test("setUpSpoofCheck() accepts container IDs of any length", async (t) => {
   await eachRow(t, [64, 94, 110, 111, 115, 200, 300], async (length) => {
     using fixture = new Fixture();
     const [left, right] = ["a", "b"].map((last) =>
@@ -194,7 +194,7 @@ test("setUpSpoofCheck() fits names of any length", async (t) => {
   }, (length) => `${length} characters`);
 });
 
-test("checkSpoofCheck() notices everything that was changed", async (t) => {
+test("checkSpoofCheck() reports each change", async (t) => {
   const chain = "bridge nat cni-br-iface-c1-eth0";
   const rows: [name: string, tamper: (fixture: Fixture) => void][] = [
     ["no table", (f) => void f.nft("delete table bridge nat")],
@@ -228,7 +228,7 @@ test("checkSpoofCheck() notices everything that was changed", async (t) => {
   });
 });
 
-test("endStaleSpoofChecks() tells networks and hyphens apart", async () => {
+test("endStaleSpoofChecks() removes no rules of other networks, despite hyphens in names", async () => {
   using fixture = new Fixture();
   await fixture.setUp("a-b", "net1", "c-d");
   await fixture.setUp("a", "net1", "b-x");
@@ -255,7 +255,7 @@ test("endStaleSpoofChecks() keeps the rules of a link that exists", async () => 
   assertEquals(fixture.list(), SKELETON);
 });
 
-test("endStaleSpoofChecks() removes many with few commits", async () => {
+test("endStaleSpoofChecks() removes many rules with few commits", async () => {
   using fixture = new Fixture();
   for (let number = 0; number < 5; number++) await fixture.setUp(`c${number}`);
   // The same rule a second time.
@@ -271,7 +271,7 @@ test("endStaleSpoofChecks() removes many with few commits", async () => {
   assertEquals(fixture.generation() - before, 1);
 });
 
-test("endStaleSpoofChecks() removes the others of one that the kernel keeps", async () => {
+test("endStaleSpoofChecks() removes the other rules if the kernel refuses to remove one", async () => {
   using fixture = new Fixture();
   for (let number = 0; number < 3; number++) await fixture.setUp(`c${number}`);
   fixture.nft("add", "chain", "bridge", "nat", "other");
@@ -285,7 +285,7 @@ test("endStaleSpoofChecks() removes the others of one that the kernel keeps", as
   assertEquals(left, ["cni-br-iface-c1-eth0", "cni-br-iface-c1-eth0-mac"]);
 });
 
-test("checkCanCheckSpoofing() finds nf_tables", () => {
+test("checkCanCheckSpoofing() succeeds if the kernel has nf_tables", () => {
   using fixture = new Fixture();
   checkCanCheckSpoofing(fixture.path);
   assertEquals(fixture.list(), "");
@@ -302,7 +302,7 @@ test("tearDownSpoofCheck() removes the rules of no other network", async () => {
   assertEquals(fixture.list(), SKELETON);
 });
 
-test("tearDownSpoofCheck() removes the Go plugin's rules once its link is gone", async () => {
+test("tearDownSpoofCheck() removes the Go plugin's rules after the link was deleted", async () => {
   using fixture = new Fixture();
   const owner = { containerId: "c1", ifName: "eth0" };
   const allowed = { hostIfName: "veth0a1b2c3d", mac: MAC };
@@ -311,7 +311,7 @@ test("tearDownSpoofCheck() removes the Go plugin's rules once its link is gone",
   assertEquals(fixture.list(), SKELETON);
 });
 
-test("REPAIR allows no MAC that the container has given itself", async () => {
+test("REPAIR does not allow a MAC address that the container set itself", async () => {
   using scene = new PluginScene(
     "bridge",
     (hosts) => bridgeConfig(hosts, { cniVersion: "1.1.0", macspoofchk: true }),

@@ -12,7 +12,7 @@ import { eachRow } from "../../tests/_harness/table.ts";
 testMasquerade("bridge", bridgeConfig);
 
 rootTest(
-  "bridge.add() masquerades no internal traffic",
+  "bridge.add() does not masquerade traffic inside the network",
   allOf(needsRuleTools, needsInetRules),
   async (t) => {
     await eachRow(t, ["nftables", "iptables"], async (backend) => {
@@ -31,7 +31,7 @@ rootTest(
 );
 
 rootTest(
-  "bridge.del() keeps another network's masquerade",
+  "bridge.del() keeps the masquerade rules of another network",
   needsRuleTools,
   async (t) => {
     await eachRow(t, ["nftables", "iptables"], async (backend) => {

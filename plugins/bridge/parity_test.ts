@@ -116,7 +116,7 @@ for (const peer of listPeers("bridge")) {
   }
 
   rootTest(
-    `bridge and the Go plugin make the same rules (${peer.name})`,
+    `bridge and the Go plugin add the same rules (${peer.name})`,
     needsRuleTools,
     async (t) => {
       /** Lists rules in the same order and with the same names. */
@@ -202,7 +202,7 @@ for (const peer of listPeers("bridge")) {
   );
 
   rootTest(
-    `bridge fixes the MAC of a foreign bridge, as the Go plugin does (${peer.name})`,
+    `bridge pins the MAC of an existing bridge, as the Go plugin does (${peer.name})`,
     async (t) => {
       const rows: [name: string, ...commands: string[]][] = [
         ["without an address"],
@@ -240,7 +240,7 @@ for (const peer of listPeers("bridge")) {
   );
 
   rootTest(
-    `bridge keeps the host's neighbours, which ADD of the Go plugin forgets (${peer.name})`,
+    `bridge keeps the host's neighbour entries, which the Go plugin loses (${peer.name})`,
     async () => {
       for (const [who, kept] of [["ours", 1], [peer, 0]] as const) {
         using hosts = TestHosts.create();

@@ -81,7 +81,7 @@ function show(netns: NetNs, name: string): any {
   return ipJson(netns, "address", "show", "dev", name)[0];
 }
 
-test("bridge.add() lets containers, the host and the outside reach each other at once", async () => {
+test("bridge.add() connects containers, the host and the outside immediately", async () => {
   using hosts = TestHosts.create();
   const outside = connectOutside(hosts);
   for (
@@ -117,7 +117,7 @@ test("bridge.add() lets containers, the host and the outside reach each other at
   ]);
 });
 
-test("bridge.add() answers what is there", async () => {
+test("bridge.add() returns the links and addresses that the kernel has", async () => {
   using hosts = TestHosts.create();
   const { host, sandbox } = hosts;
   const { json } = await run(hosts, "ADD", bridgeConfig(hosts, { mtu: 1400 }));
@@ -187,14 +187,14 @@ test("bridge.add() does not wait for duplicate address detection", async () => {
   }
 });
 
-test("bridge.add() detects duplicate addresses if it is asked to", async (t) => {
+test("bridge.add() detects duplicate addresses with enabledad", async (t) => {
   using hosts = TestHosts.create();
   const ips = [{ address: "2001:db8:1::9/64" }];
   const config = withFakeIpam(hosts, { ips }, {
     enabledad: true,
     hairpinMode: true,
   });
-  await t.step("and answers when they can be used", async () => {
+  await t.step("returns after the addresses are usable", async () => {
     await run(hosts, "ADD", config);
     const address = show(hosts.sandbox, "eth0").addr_info
       .find(({ scope }: { scope: string }) => scope === "global");
@@ -210,7 +210,7 @@ test("bridge.add() detects duplicate addresses if it is asked to", async (t) => 
       "2001:db8:1::1",
     ]);
   });
-  await t.step("and refuses one that somebody has", async () => {
+  await t.step("fails for an address that another host uses", async () => {
     const sandbox = hosts.addNetns();
     const before = [snapshot(hosts.host), snapshot(sandbox)];
     const options = { sandbox, containerId: "second" };
@@ -224,7 +224,7 @@ test("bridge.add() detects duplicate addresses if it is asked to", async (t) => 
   });
 });
 
-test("bridge.add() tells the neighbours who has an address now", async () => {
+test("bridge.add() announces its addresses to neighbours that cached other MACs", async () => {
   using hosts = TestHosts.create();
   const neighbours = [[hosts.host, "br0"], [
     await occupy(hosts),
@@ -253,7 +253,7 @@ test("bridge.add() tells the neighbours who has an address now", async () => {
   assertEquals(known(), want);
 });
 
-test("bridge is a switch and no more without ipam", async (t) => {
+test("bridge without ipam connects containers on layer 2 only", async (t) => {
   await eachRow(t, [undefined, {}, { type: "" }], async (ipam) => {
     using hosts = TestHosts.create();
     const config = switchConfig({ ipam, isDefaultGateway: true, ipMasq: true });
@@ -279,7 +279,7 @@ test("bridge is a switch and no more without ipam", async (t) => {
   }, (ipam) => `ipam: ${JSON.stringify(ipam)}`);
 });
 
-test("bridge.add() leaves the container's interface down if it is asked to", async () => {
+test("bridge.add() leaves the interface down with disableContainerInterface", async () => {
   using hosts = TestHosts.create();
   const config = switchConfig({ disableContainerInterface: true });
   const { json } = await run(hosts, "ADD", config);
@@ -290,7 +290,7 @@ test("bridge.add() leaves the container's interface down if it is asked to", asy
   await run(hosts, "DEL", config);
 });
 
-test("bridge.add() turns hairpin mode on", async () => {
+test("bridge.add() sets hairpin mode", async () => {
   using hosts = TestHosts.create();
   const { json } = await run(
     hosts,
@@ -304,7 +304,7 @@ test("bridge.add() turns hairpin mode on", async () => {
   ], [true, false]);
 });
 
-test("bridge.add() keeps containers apart, but not from the gateway", async () => {
+test("bridge.add() isolates ports from each other, but not from the gateway", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { portIsolation: true });
   const other = hosts.addNetns();
@@ -322,7 +322,7 @@ test("bridge.add() keeps containers apart, but not from the gateway", async () =
   );
 });
 
-test("bridge.add() drops what is sent with another MAC", async () => {
+test("bridge.add() with macspoofchk drops frames from a different MAC address", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { macspoofchk: true });
   const { json } = await run(hosts, "ADD", config);
@@ -341,7 +341,7 @@ test("bridge.add() drops what is sent with another MAC", async () => {
   assert(!chains.includes("cni-br-iface"), chains);
 });
 
-test("bridge.add() uses the MAC that is asked for", async () => {
+test("bridge.add() sets the requested MAC address", async () => {
   using hosts = TestHosts.create();
   const mac = "c2:11:22:33:44:55";
   const config = bridgeConfig(hosts, { runtimeConfig: { mac } });
@@ -352,7 +352,7 @@ test("bridge.add() uses the MAC that is asked for", async () => {
   ]);
 });
 
-test("bridge.add() leaves what it refuses as it was", async (t) => {
+test("bridge.add() changes nothing if it refuses the input", async (t) => {
   const rows: [extras: Keys, code: number, text: string][] = [
     [{ vlan: 5000 }, 7, "invalid VLAN ID 5000 (must be between 0 and 4094)"],
     [
@@ -394,7 +394,7 @@ test("bridge.add() leaves what it refuses as it was", async (t) => {
   });
 });
 
-test("bridge.add() undoes everything where another address is in the way", async () => {
+test("bridge.add() undoes everything if the bridge has a different address", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { macspoofchk: true, ipMasq: true });
   await occupy(hosts);
@@ -414,7 +414,7 @@ test("bridge.add() undoes everything where another address is in the way", async
   await run(hosts, "CHECK", { ...other, prevResult: forced.json });
 });
 
-test("bridge.add() copes with addresses of many kinds", async (t) => {
+test("bridge.add() connects containers with unusual addresses and gateways", async (t) => {
   const rows: [name: string, ips: unknown[], pings: string[]][] = [
     ["two subnets of each family", [
       { address: "10.0.0.2/24" },
@@ -448,7 +448,7 @@ test("bridge.add() copes with addresses of many kinds", async (t) => {
   });
 });
 
-test("bridge.add() touches nothing of the host's bridge but its port", async () => {
+test("bridge.add() changes nothing on an existing bridge except its port", async () => {
   using hosts = TestHosts.create();
   const { host } = hosts;
   const ip = (line: string): string => runIn(host, "ip", ...line.split(" "));
@@ -475,7 +475,7 @@ test("bridge.add() touches nothing of the host's bridge but its port", async () 
   }
 });
 
-test("bridge.add() succeeds for many at once, on a host without the bridge", async () => {
+test("bridge.add() succeeds for concurrent calls that create the bridge", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
   const calls = [1, 2, 3, 4, 5, 6].map(async (at) => {
@@ -493,7 +493,7 @@ test("bridge.add() succeeds for many at once, on a host without the bridge", asy
   assertEquals(hosts.leases(), []);
 });
 
-test("bridge.add() replaces the host's end that a lost tear-down left", async () => {
+test("bridge.add() replaces the host end of a container that was never deleted", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { macspoofchk: true, ipMasq: true });
   const first = await run(hosts, "ADD", config);
@@ -515,7 +515,7 @@ class RulesScene extends PluginScene {
   }
 }
 
-test("bridge.del() removes everything, whatever is left to find it by", async (t) => {
+test("bridge.del() removes everything even if parts of the input are missing", async (t) => {
   const backends = [["nftables", needsInetRules], ["iptables"]] as const;
   for (const [ipMasqBackend, { ignore, suffix } = allOf()] of backends) {
     const extras = { ipMasq: true, ipMasqBackend, macspoofchk: true };
@@ -535,7 +535,7 @@ test("bridge.del() removes everything, whatever is left to find it by", async (t
   }
 });
 
-test("bridge.del() removes what is left after a reboot", async () => {
+test("bridge.del() releases the leases after a reboot", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
   const { json } = await run(hosts, "ADD", config);
@@ -549,7 +549,7 @@ test("bridge.del() removes what is left after a reboot", async () => {
   assertEquals(hosts.leases(), []);
 });
 
-test("bridge.del() leaves interfaces of others alone", async (t) => {
+test("bridge.del() keeps interfaces of other attachments and programs", async (t) => {
   const withPort = (hosts: TestHosts, bridge: string): void => {
     using host = Rtnl.open(hosts.host.path);
     const masterIndex = host.link.addBridge({ name: bridge }).index;
@@ -557,7 +557,7 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
     host.link.addVeth({ name: "veth12345678", masterIndex, peer });
   };
   await t.step(
-    "of another attachment, after an ADD that it made fail",
+    "of another attachment, with which ADD failed",
     async () => {
       using hosts = TestHosts.create();
       const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
@@ -578,7 +578,7 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
     await run(hosts, "DEL", bridgeConfig(hosts));
     assertEquals(linkNames(hosts.sandbox), ["lo", "eth0"]);
   });
-  await t.step("a port of another bridge", async () => {
+  await t.step("a port of a different bridge", async () => {
     using hosts = TestHosts.create();
     withPort(hosts, "br1");
     runIn(hosts.host, "ip", "link", "add", "br0", "type", "bridge");
@@ -605,7 +605,7 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
     assertEquals(linkNames(hosts.sandbox), ["lo"]);
   });
   await t.step(
-    "but not the Go plugin's of a version without prevResult, or of a switch",
+    "but deletes the Go plugin's link before version 0.4.0 or without ipam",
     async () => {
       for (const keys of [{ cniVersion: "0.3.1" }, { ipam: undefined }]) {
         using hosts = TestHosts.create();
@@ -617,7 +617,7 @@ test("bridge.del() leaves interfaces of others alone", async (t) => {
   );
 });
 
-test("bridge.del() deletes the interface although the IPAM plugin fails, and says so", async () => {
+test("bridge.del() deletes the interface and fails if the IPAM plugin fails", async () => {
   using hosts = TestHosts.create();
   const { type } = writeFakeIpam(hosts.path, {
     ADD: { stdout: { ips: [{ address: "10.0.0.2/24" }] } },
@@ -634,7 +634,7 @@ test("bridge.del() deletes the interface although the IPAM plugin fails, and say
   assertEquals(rulesOf(hosts.host, OF_CONTAINERS), []);
 });
 
-test("bridge.gc() deletes what is of attachments that are not valid", async () => {
+test("bridge.gc() deletes the links and rules of stale attachments", async () => {
   using hosts = TestHosts.create();
   const config = bridgeConfig(hosts, { ipMasq: true, macspoofchk: true });
   const add = async (
@@ -671,7 +671,7 @@ test("bridge.gc() deletes what is of attachments that are not valid", async () =
   }
 });
 
-test("bridge.status() says what is in the way", async (t) => {
+test("bridge.status() fails for an invalid configuration or a failing IPAM plugin", async (t) => {
   using hosts = TestHosts.create();
   const { type } = writeFakeIpam(hosts.path, {
     STATUS: { stdout: { code: 50, msg: "no addresses" }, exitCode: 1 },
@@ -699,7 +699,7 @@ test("bridge.status() says what is in the way", async (t) => {
   });
 });
 
-test("bridge.add() minds the gateway only where the bridge becomes it", async (t) => {
+test("bridge.add() checks the gateway only if the bridge becomes the gateway", async (t) => {
   const rows: [name: string, gateway: string][] = [
     ["the container itself", "10.0.0.2"],
     ["of the other family", "fd00::1"],

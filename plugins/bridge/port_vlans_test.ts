@@ -84,7 +84,7 @@ const ROWS: [string, Partial<WantedVlans>, string[], string[]?][] = [
   ]],
 ];
 
-Deno.test("setPortVlans() gives a port the VLANs that are asked for", async (t) => {
+Deno.test("setPortVlans() sets the requested VLANs on a port", async (t) => {
   await eachRow(t, ROWS, ([, wanted, want, present = [DEFAULT]]) => {
     const port = new FakeBridgeVlans(present);
     const whole = { ...NOTHING, ...wanted };
@@ -97,7 +97,7 @@ Deno.test("setPortVlans() gives a port the VLANs that are asked for", async (t) 
   });
 });
 
-Deno.test("planPortVlans() asks for a range at once", () => {
+Deno.test("planPortVlans() sends a range in one request", () => {
   const present: PortVlans[] = [{
     first: 1,
     last: 1,
@@ -111,7 +111,7 @@ Deno.test("planPortVlans() asks for a range at once", () => {
   });
 });
 
-Deno.test("listVlanDifferences() names what is missing and what is too much", async (t) => {
+Deno.test("listVlanDifferences() names missing and extra VLANs", async (t) => {
   const access = "100 pvid untagged";
   const rows: [string, Partial<WantedVlans>, string[], string][] = [
     ["no VLAN", { vlan: 100 }, [], '"veth7" lacks VLAN 100'],
@@ -143,7 +143,7 @@ Deno.test("listVlanDifferences() names what is missing and what is too much", as
   });
 });
 
-Deno.test("listVlanDifferences() names all", () => {
+Deno.test("listVlanDifferences() names all VLANs that differ", () => {
   const present = ["1", "7", "8 untagged", "100"];
   const wanted = { ...NOTHING, vlan: 100, trunk: TRUNK };
   assertEquals(
@@ -198,7 +198,7 @@ class GatewayFixture implements Disposable {
   }
 }
 
-rootTest("ensureVlanGateway() connects the host to a VLAN, once", () => {
+rootTest("ensureVlanGateway() connects the host to a VLAN once", () => {
   using fixture = new GatewayFixture();
   const { name, mac } = fixture.ensure();
   const links = fixture.links();
@@ -218,7 +218,7 @@ rootTest("ensureVlanGateway() connects the host to a VLAN, once", () => {
   assertEquals(fixture.vlans.changes.length, length);
 });
 
-rootTest("ensureVlanGateway() completes another's work", () => {
+rootTest("ensureVlanGateway() completes a partial VLAN interface", () => {
   using fixture = new GatewayFixture();
   const { host } = fixture.hosts;
   const ip = (line: string): string => runIn(host, "ip", ...line.split(" "));
@@ -231,7 +231,7 @@ rootTest("ensureVlanGateway() completes another's work", () => {
   assertEquals(fixture.links().length, 2);
 });
 
-rootTest("ensureVlanGateway() takes what an operator has made as it is", () => {
+rootTest("ensureVlanGateway() keeps an operator's VLAN interface", () => {
   using fixture = new GatewayFixture();
   const { host } = fixture.hosts;
   runIn(host, "ip", "link", "add", "br0.100", "type", "bridge");

@@ -45,7 +45,7 @@ const TAKEN = "10.60.0.5/24";
 const inArgs = (ips: string[]): Keys => ({ args: { cni: { IPs: ips } } });
 const offered = (ips: string[]): Keys => ({ runtimeConfig: { ips } });
 
-rootTest("bridge.add() gives no container what another has", async (t) => {
+rootTest("bridge.add() refuses another container's address", async (t) => {
   const refused = [
     11,
     'Cannot give the container 10.60.0.5: 10.60.0.5 is in use by "veth',
@@ -83,7 +83,7 @@ rootTest("bridge.add() gives no container what another has", async (t) => {
 });
 
 rootTest(
-  "bridge.add() gives out the address of a dead container again",
+  "bridge.add() accepts the address of a dead container",
   async () => {
     using scene = new Scene();
     await scene.succeed("ADD", offered([TAKEN]));
@@ -100,7 +100,7 @@ rootTest(
   },
 );
 
-rootTest("bridge.add() leaves configured addresses alone", async () => {
+rootTest("bridge.add() does not check configured addresses", async () => {
   using scene = new Scene();
   const addresses = [{ address: TAKEN }, { address: "192.0.2.7/24" }];
   const keys = { ipam: { type: "static", addresses } };
@@ -111,7 +111,7 @@ rootTest("bridge.add() leaves configured addresses alone", async () => {
   });
 });
 
-rootTest("bridge.add() gives no container what the host has", async (t) => {
+rootTest("bridge.add() refuses an address that the host has", async (t) => {
   const gateway = { isGateway: true };
   const rows: [name: string, ip: string, text: string, keys?: Keys][] = [
     ["its address", "192.0.2.7/24", 'the host has it on "uplink"'],
@@ -177,7 +177,7 @@ rootTest("bridge.add() gives no container what the host has", async (t) => {
   }, ([name]) => name);
 });
 
-rootTest("bridge.add() gives no container a router of its VLAN", async (t) => {
+rootTest("bridge.add() refuses the address of the VLAN's router", async (t) => {
   const rows: [name: string, keys: Keys, place: string, isRefused: boolean][] =
     [
       ["over its own link", { vlan: 100 }, "br-lan.100", true],

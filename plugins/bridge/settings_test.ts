@@ -75,7 +75,7 @@ Deno.test("settingsOf() reads every key", async (t) => {
   }, ([config]) => JSON.stringify(config));
 });
 
-Deno.test("settingsOf() reads the MAC from who has the last word", async (t) => {
+Deno.test("settingsOf() reads the MAC address from the source with the highest precedence", async (t) => {
   const MAC = (last: number): string => `c2:11:22:33:44:0${last}`;
   const cni = (mac: unknown): unknown => ({ args: { cni: { mac } } });
   const runtime = (mac: unknown): unknown => ({ runtimeConfig: { mac } });
@@ -120,7 +120,7 @@ Deno.test("settingsOf() reads the MAC from who has the last word", async (t) => 
   );
 });
 
-Deno.test("settingsOf() refuses what cannot be", async (t) => {
+Deno.test("settingsOf() refuses invalid and contradictory keys", async (t) => {
   const ipam = { type: "host-local" };
   const rows: [config: unknown, code: number, text: string, args?: string][] = [
     [{ vlan: -100 }, 7, "invalid VLAN ID -100 (must be between 0 and 4094)"],
@@ -166,7 +166,7 @@ Deno.test("settingsOf() refuses what cannot be", async (t) => {
   }, ([config, , , args]) => `${JSON.stringify(config)} ${args ?? ""}`);
 });
 
-Deno.test("hasVlans() says whether the bridge must tell VLANs apart", () => {
+Deno.test("hasVlans() reports whether the bridge needs VLAN filtering", () => {
   const rows: [config: unknown, want: boolean][] = [
     [{}, false],
     [{ vlan: 0, vlanTrunk: [] }, false],

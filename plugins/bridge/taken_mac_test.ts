@@ -80,7 +80,7 @@ rootTest("bridge.add() refuses a MAC of the host", async (t) => {
   }, ([name]) => name);
 });
 
-rootTest("bridge.add() gives a container its own MAC again", async () => {
+rootTest("bridge.add() accepts the container's own MAC again", async () => {
   using scene = new BridgeScene();
   const keys = { runtimeConfig: { mac: MAC } };
   await scene.succeed("ADD", keys);

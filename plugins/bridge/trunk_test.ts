@@ -6,7 +6,7 @@ import { eachRow, testRows } from "../../tests/_harness/table.ts";
 type Items = Parameters<typeof trunkRangesOf>[0];
 
 testRows(
-  "trunkRangesOf() collects VLANs in order, none twice",
+  "trunkRangesOf() returns VLANs in order, without duplicates",
   [
     ["none", [], []],
     ["an item without anything", [{}], []],
@@ -35,7 +35,7 @@ testRows(
     assertEquals(trunkRangesOf(items), want),
 );
 
-Deno.test("trunkRangesOf() refuses what is not a VLAN", async (t) => {
+Deno.test("trunkRangesOf() refuses invalid VLAN IDs", async (t) => {
   const missing = (key: string): string =>
     `minID and maxID should be configured simultaneously, ${key} is missing`;
   const rows: [items: Items, message: string][] = [

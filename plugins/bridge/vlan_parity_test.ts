@@ -113,7 +113,7 @@ async function observe(who: Who, keys: Keys): Promise<unknown> {
 
 for (const [name, keys] of Object.entries(SAME)) {
   rootTest(
-    `bridge leaves the VLANs that ${PEER} leaves: ${name}`,
+    `bridge sets the same VLANs as ${PEER}: ${name}`,
     allOf(needsBridgeVlans, needsPeer),
     async () => {
       assertEquals(await observe("ours", keys), await observe("go", keys));
@@ -166,7 +166,7 @@ for (const [name, [keys, ours, go]] of Object.entries(MEANT)) {
 }
 
 rootTest(
-  "bridge CHECK finds a port that left its VLAN",
+  "bridge CHECK reports a port that left its VLAN",
   allOf(needsBridgeVlans, needsPeer),
   async () => {
     using hosts = TestHosts.create();

@@ -149,7 +149,7 @@ rootTest("BR-9 bridge.add() adds a host address in the VLAN", async (t) => {
 
 Deno.test({
   ...requireRoot(
-    "bridge.add() leaves nothing where the kernel has no VLANs",
+    "bridge.add() leaves nothing if the kernel does not support bridge VLANs",
     needsNoBridgeVlans,
   ),
   async fn(t): Promise<void> {

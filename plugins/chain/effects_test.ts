@@ -210,7 +210,7 @@ async function live(
   return { result, stock };
 }
 
-inNamespaces("chain makes what its plugins make one by one", async (t) => {
+inNamespaces("chain creates the same network as a network list", async (t) => {
   const expected = await live((plugins) => plugins);
   const text = JSON.stringify(expected.stock);
   assert(text.includes("tbf") && text.includes('"table":"100"'), text);
@@ -225,7 +225,7 @@ inNamespaces("chain makes what its plugins make one by one", async (t) => {
     assertEquals(await live(arrange), expected);
   });
   await t.step({
-    name: `in a process each${needsBin.suffix}`,
+    name: `with a process for each plugin${needsBin.suffix}`,
     ignore: needsBin.ignore,
     async fn(): Promise<void> {
       const env = { CNI_NO_INPROCESS: "1" };
@@ -235,7 +235,7 @@ inNamespaces("chain makes what its plugins make one by one", async (t) => {
   });
 });
 
-inNamespaces("lists and chains check and detach each other's", async (t) => {
+inNamespaces("chain and network list detach each other's pods", async (t) => {
   await eachRow(t, ["list", "chain"], async (first) => {
     using hosts = TestHosts.create();
     const before = takeStock(hosts);
@@ -252,7 +252,7 @@ inNamespaces("lists and chains check and detach each other's", async (t) => {
 });
 
 inNamespaces(
-  "ADD of a chain that failed anywhere leaves nothing",
+  "ADD of a chain leaves nothing if any plugin fails",
   async (t) => {
     await eachRow(t, [0, 1, 2, 3], async (place) => {
       using hosts = TestHosts.create();
@@ -299,14 +299,14 @@ inNamespaces("DEL of a chain deletes links together", async (t) => {
     const count = await countDeletions((plugins) => [chainOf(plugins)]);
     assertEquals(count, 1);
   });
-  await t.step("but none that another process might look for", async () => {
+  await t.step("but not before a plugin in another process", async () => {
     const foreign = { type: "foreign" };
     const count = await countDeletions((plugins) => [
       chainOf(plugins.toSpliced(1, 0, foreign)),
     ]);
     assertEquals(count, 2);
   });
-  await t.step("and those that nobody takes along by themselves", async () => {
+  await t.step("and links whose deletion deletes no other link", async () => {
     const count = await countDeletions((plugins) => [
       ...plugins.slice(0, 1),
       chainOf(plugins.slice(1)),
@@ -329,7 +329,7 @@ function addSleeping({ directory }: TestHosts): string {
 }
 
 inNamespaces(
-  "nothing is left by DEL of a chain that was killed",
+  "DEL leaves nothing after a killed ADD of a chain",
   async (t) => {
     await eachRow(t, [1, 2, 3], async (place) => {
       using hosts = TestHosts.create();
@@ -353,7 +353,7 @@ inNamespaces(
 );
 
 inNamespaces(
-  "GC of a chain removes an ADD that was killed, and none that runs",
+  "GC of a chain removes a killed ADD, and keeps a running ADD",
   async () => {
     using hosts = TestHosts.create();
     const before = takeStock(hosts);
@@ -379,7 +379,7 @@ inNamespaces(
 );
 
 inNamespaces(
-  "DEL of a chain that was killed waits for a process that it has left",
+  "DEL waits for a plugin process that outlived the killed chain",
   async (t) => {
     const foreign = { type: "foreign" };
     const arrangements: Record<string, (hosts: TestHosts) => PluginObject[]> = {
@@ -460,7 +460,7 @@ function trace(
 }
 
 inNamespaces(
-  "a chain of our plugins is one process",
+  "a chain of this project's plugins runs in one process",
   async (t) => {
     const rows: [name: string, env: Record<string, string>, count: number][] = [
       ["by itself", {}, 1],
@@ -480,7 +480,7 @@ inNamespaces(
 );
 
 inNamespaces(
-  "a chain caches nothing",
+  "a chain writes no cache",
   () => {
     using hosts = TestHosts.create();
     const calls = trace(hosts, "%file");
@@ -500,7 +500,7 @@ const CHANGES = "sendto,linkat,rename,unlink,write";
 const STRIDE = Deno.env.get("CNI_STRESS") ? 1 : 9;
 
 inNamespaces(
-  "nothing is left by DEL of a chain that was killed at any of its changes",
+  "DEL leaves nothing after a chain was killed at any change",
   async (t) => {
     await eachRow(t, ["ADD", "DEL"], async (command) => {
       for (let at = 1; at < 1000; at += STRIDE) {

@@ -102,7 +102,7 @@ class Scene extends RecordingPlugins {
   }
 }
 
-Deno.test("a failed ADD is undone in reverse, and DEL has nothing to do", async () => {
+Deno.test("a failed ADD is undone in reverse, and DEL runs no plugin", async () => {
   using scene = new Scene();
   scene.change("b", { ADD: FAIL });
   const { story, error } = await scene.run("ADD");
@@ -119,7 +119,7 @@ Deno.test("a failed ADD is undone in reverse, and DEL has nothing to do", async 
 });
 
 rootTest(
-  "a first plugin that was cut off is undone, unless the interface was there before",
+  "a killed first plugin is undone, unless the interface existed before",
   async (t) => {
     const rows = [
       [false, "a ADD, a DEL", ""],
@@ -146,7 +146,7 @@ rootTest(
   },
 );
 
-Deno.test("a plugin that is missing never began, also if it appears later", async () => {
+Deno.test("DEL skips a plugin that was missing at ADD, even if it exists later", async () => {
   using scene = new Scene();
   scene.remove("c");
   const { story, error } = await scene.run("ADD");
@@ -161,7 +161,7 @@ Deno.test("a plugin that is missing never began, also if it appears later", asyn
   });
 });
 
-Deno.test("a plugin that is no program, or refuses the version, never began", async () => {
+Deno.test("DEL skips a plugin that ADD could not start or that refused the version", async () => {
   for (
     const prepare of [
       (scene: Scene): void =>
@@ -178,7 +178,7 @@ Deno.test("a plugin that is no program, or refuses the version, never began", as
   }
 });
 
-Deno.test("ADD names what it could not undo, and DEL tries that again", async () => {
+Deno.test("ADD names the plugin that it could not undo, and DEL retries it", async () => {
   using scene = new Scene();
   scene.change("b", { DEL: FAIL });
   scene.change("c", { ADD: FAIL });
@@ -197,7 +197,7 @@ Deno.test("ADD names what it could not undo, and DEL tries that again", async ()
   assertEquals(scene.records, 0);
 });
 
-Deno.test("DEL runs the rest although a plugin fails, but keeps the addresses", async () => {
+Deno.test("DEL runs the other plugins if one fails, but keeps the addresses", async () => {
   using scene = new Scene();
   scene.plugins = [{ type: "a", ipam: { type: "x" } }, { type: "b" }, {
     type: "c",
@@ -219,7 +219,7 @@ Deno.test("DEL runs the rest although a plugin fails, but keeps the addresses", 
   assertEquals(scene.records, 0);
 });
 
-Deno.test("an ADD first removes what an earlier one has left", async () => {
+Deno.test("ADD first removes leftovers of a failed ADD", async () => {
   using scene = new Scene();
   scene.change("b", { DEL: FAIL });
   scene.change("c", { ADD: FAIL });
@@ -237,7 +237,7 @@ Deno.test("an ADD first removes what an earlier one has left", async () => {
   assertEquals(scene.records, 0);
 });
 
-Deno.test("GC tries again what DEL has left of attachments that are not valid", async () => {
+Deno.test("GC retries a failed DEL of a stale attachment", async () => {
   using scene = new Scene();
   await scene.run("ADD");
   scene.change("b", { DEL: FAIL });
@@ -261,7 +261,7 @@ Deno.test("GC tries again what DEL has left of attachments that are not valid", 
   assertEquals([scene.records, scene.calls.at(-5)?.netns], [0, ""]);
 });
 
-Deno.test("GC of the plugins keeps an attachment whose record is younger", async () => {
+Deno.test("GC keeps an attachment whose record is newer than the runtime's list", async () => {
   using scene = new Scene();
   await scene.run("ADD");
   scene.change("b", { DEL: FAIL });
@@ -292,7 +292,7 @@ Deno.test("GC names a record that cannot be read", async () => {
   assertEquals(scene.records, 0);
 });
 
-Deno.test("GC leaves an attachment whose ADD is running alone", async (t) => {
+Deno.test("GC keeps an attachment whose ADD is running", async (t) => {
   const gc = { "cni.dev/valid-attachments": [] };
   /** Makes ADD of `b` wait for a file. */
   const arrangements: Record<string, (scene: Scene, path: string) => void> = {

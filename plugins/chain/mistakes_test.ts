@@ -7,12 +7,12 @@ const plugins = decodePluginConfs([
   { type: "b", capabilities: { mac: true, dns: false } },
 ]);
 
-Deno.test("listMistakes() finds nothing wrong with what cni convert writes", () => {
+Deno.test("listMistakes() accepts the chains that cni convert writes", () => {
   const capabilities = { mac: true, ips: true };
   assertEquals(listMistakes({ plugins: [], capabilities }, plugins), []);
 });
 
-Deno.test("listMistakes() lets the chain declare more than its plugins", () => {
+Deno.test("listMistakes() accepts capabilities that no plugin declares", () => {
   const capabilities = { mac: true, ips: true, more: true };
   assertEquals(listMistakes({ plugins: [], capabilities }, plugins), []);
 });
@@ -27,7 +27,7 @@ Deno.test("listMistakes() reports a capability once", () => {
   );
 });
 
-Deno.test("listMistakes() reports keys that are for a plugin", () => {
+Deno.test("listMistakes() reports keys that belong to a plugin", () => {
   const config = { plugins: [], capabilities: { mac: true, ips: true } };
   assertEquals(listMistakes({ ...config, ipMasq: false }, plugins), [
     '"ipMasq" of the chain has no effect: it belongs in a plugin',

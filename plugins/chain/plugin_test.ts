@@ -62,7 +62,7 @@ testRows<[unknown, string]>("chain refuses invalid lists of plugins", [
   assertEquals(host.story, []);
 }, ([plugins]) => JSON.stringify(plugins) ?? "none");
 
-testRows("chain undoes an ADD only with its plugins", [
+testRows("chain refuses DEL and GC without the plugins that ADD ran", [
   ["ADD has succeeded", { ADD: "echo '{}'" }, ["DEL"]],
   ["a failed ADD has left something", { ADD: LATER, DEL: LATER }, [
     "DEL",
@@ -85,7 +85,7 @@ testRows("chain undoes an ADD only with its plugins", [
   assertEquals(host.story, story);
 });
 
-testRows("chain says which plugin failed in the message of its own error", [
+testRows("chain names the failed plugin in its error", [
   ["ADD", 'plugin type="b" name="x" failed (add): later'],
   ["DEL", 'plugin type="b" name="x" failed (delete): later'],
   ["CHECK", "later"],
@@ -124,7 +124,7 @@ Deno.test("chain refuses an invalid list of valid attachments, and runs nothing"
   assertEquals(host.story, []);
 });
 
-Deno.test("chain.add() prints the last plugin's answer to the letter", async () => {
+Deno.test("chain.add() prints the last plugin's result unchanged", async () => {
   using host = hostOf("a");
   const answer = { cniVersion: "0.4.0", z: [1], ips: null, x: { b: 1, a: 2 } };
   host.add("b", { ADD: `echo '${JSON.stringify(answer)}'` });
@@ -133,7 +133,7 @@ Deno.test("chain.add() prints the last plugin's answer to the letter", async () 
   assertEquals(stdout, JSON.stringify(answer, null, 4));
 });
 
-Deno.test("chain gives all plugins what the runtime says to it", async () => {
+Deno.test("chain passes the runtime's args to all its plugins", async () => {
   using host = hostOf("a", "b");
   await run(host, "ADD", {
     args: { cni: { ips: ["10.0.0.9"], other: 1 }, vendor: 2 },
@@ -159,7 +159,7 @@ const MISTAKEN = {
   ],
 };
 
-Deno.test("chain.status() refuses keys that nobody sees where they are", async () => {
+Deno.test("chain.status() refuses keys that no plugin would read", async () => {
   using host = hostOf("a", "b");
   const { stdout } = await run(host, "STATUS", MISTAKEN);
   const { code, msg } = JSON.parse(stdout);
@@ -174,7 +174,7 @@ Deno.test("chain.status() refuses keys that nobody sees where they are", async (
   assertEquals(host.story, []);
 });
 
-Deno.test("chain works with such keys, and warns of each on ADD", async () => {
+Deno.test("chain.add() warns of each key that no plugin reads", async () => {
   using host = hostOf("a", "b");
   const config = { ...MISTAKEN, runtimeConfig: { ips: ["10.0.0.9"] } };
   const { exitCode, stderr } = await run(host, "ADD", config);
@@ -187,7 +187,7 @@ Deno.test("chain works with such keys, and warns of each on ADD", async () => {
   assertEquals((await run(host, "DEL", config)).stderr, "");
 });
 
-Deno.test("chain.del() gives its plugins no result if that cannot be read", async () => {
+Deno.test("chain.del() runs its plugins without a malformed prevResult", async () => {
   using host = hostOf("a");
   const { exitCode, stderr } = await run(host, "DEL", {
     plugins: [{ type: "a" }],
@@ -199,7 +199,7 @@ Deno.test("chain.del() gives its plugins no result if that cannot be read", asyn
   assertEquals(host.calls.map(({ stdin }) => stdin.prevResult), [undefined]);
 });
 
-testRows("chain serves each command from the version that has it", [
+testRows("chain refuses commands that the CNI version does not have", [
   ["ADD", "0.1.0"],
   ["CHECK", "0.3.1", 1],
   ["CHECK", "0.4.0"],

@@ -21,7 +21,7 @@ import {
   sweepEmpty,
 } from "./running_add.ts";
 
-Deno.test("chains of other plugins have other records, in any spelling of keys", () => {
+Deno.test("recordPathOf() depends on the plugins, but not on the case of keys", () => {
   using scene = new Scene();
   const pathWith = (inner: object): string => {
     const plugins = decodePluginConfs([{ type: "chain", ...inner }]);
@@ -73,7 +73,7 @@ class Scene implements Disposable {
   }
 }
 
-Deno.test("RunningAdd records each step, and leaves nothing once it is done", () => {
+Deno.test("RunningAdd records each step, and removes the record when it is done", () => {
   using scene = new Scene();
   {
     using add = scene.begin();
@@ -107,7 +107,7 @@ Deno.test("RunningAdd records each step, and leaves nothing once it is done", ()
   assertEquals([scene.records.length, scene.logs], [2, []]);
 });
 
-Deno.test("findLeft() finds what a failed ADD has left, until it is removed", async () => {
+Deno.test("findLeft() returns the steps of a failed ADD until they are undone", async () => {
   using scene = new Scene();
   {
     using add = scene.begin();
@@ -127,7 +127,7 @@ Deno.test("findLeft() finds what a failed ADD has left, until it is removed", as
   assertEquals(scene.records, []);
 });
 
-Deno.test("Left without a record keeps nothing before a failure", () => {
+Deno.test("Left without a record writes nothing before a failure", () => {
   using scene = new Scene();
   using left = new Left(scene.recorded, undefined);
   left.steps.end(1);
@@ -140,7 +140,7 @@ Deno.test("Left without a record keeps nothing before a failure", () => {
 const LOST = [["damaged", '{"left":['], ["empty", ""]] as const;
 
 for (const [what, text] of LOST) {
-  Deno.test(`a record that is ${what} counts as none, and a failed DEL replaces it`, async () => {
+  Deno.test(`a record that is ${what} is ignored, and a failed DEL replaces it`, async () => {
     using scene = new Scene();
     scene.begin()[Symbol.dispose]();
     const [path = ""] = scene.records;
@@ -197,7 +197,7 @@ Deno.test("findLeft() waits for a process that outlives RunningAdd", async () =>
   assertEquals([scene.records, scene.logs], [[], []]);
 });
 
-Deno.test("RunningAdd locks its record although somebody looks at it", async () => {
+Deno.test("RunningAdd waits for a reader before it locks its record", async () => {
   using scene = new Scene();
   using add = scene.begin();
   const [path = ""] = scene.records;
@@ -210,7 +210,7 @@ Deno.test("RunningAdd locks its record although somebody looks at it", async () 
   assert(readIfLocked(path) !== "", "it is not locked");
 });
 
-Deno.test("findUnused() finds why an attachment is left alone", () => {
+Deno.test("findUnused() reports why an attachment is kept", () => {
   using scene = new Scene();
   const since = new Date(0);
   {
@@ -223,7 +223,7 @@ Deno.test("findUnused() finds why an attachment is left alone", () => {
   assertEquals(findUnused(scene.recorded, since), "gone");
 });
 
-Deno.test("findLeft() gives up at the call's signal, and leaves the record", async () => {
+Deno.test("findLeft() stops at the call's signal, and keeps the record", async () => {
   using scene = new Scene();
   const { recorded } = scene;
   assertEquals(await findLeft(recorded, "delete"), undefined);
@@ -244,7 +244,7 @@ Deno.test("findLeft() gives up at the call's signal, and leaves the record", asy
   assertEquals([scene.records, scene.logs], [[], []]);
 });
 
-Deno.test("RunningAdd goes on where there can be no record", async () => {
+Deno.test("RunningAdd continues if it cannot write a record", async () => {
   using scene = new Scene();
   const recorded = { ...scene.recorded, directory: "/proc/records" };
   using add = RunningAdd.begin(recorded);
@@ -259,7 +259,7 @@ Deno.test("RunningAdd goes on where there can be no record", async () => {
   assertEquals(await findLeft(recorded, "delete"), undefined);
 });
 
-Deno.test("DEL goes on without a record that cannot be opened", async () => {
+Deno.test("DEL continues if a record cannot be opened", async () => {
   using scene = new Scene();
   let path = "";
   {

@@ -48,7 +48,7 @@ function titlesIn(path: string): string[] {
     .filter((line) => line.startsWith("Cmd"));
 }
 
-Deno.test("debug goes on when the file cannot be written, and says so", async (t) => {
+Deno.test("debug continues with a warning if it cannot write the file", async (t) => {
   using directory = new PluginDirectory();
   await eachRow(
     t,
@@ -65,7 +65,7 @@ Deno.test("debug goes on when the file cannot be written, and says so", async (t
   );
 });
 
-Deno.test("debug keeps the mode of a file that is there", async () => {
+Deno.test("debug keeps the mode of an existing file", async () => {
   using directory = new PluginDirectory();
   const cniOutput = directory.addFile("secret", "before\n", 0o600);
   await runAsked(directory, "ADD", { cniOutput });
@@ -83,7 +83,7 @@ testRows(
   (cniOutput) => String(cniOutput),
 );
 
-Deno.test("debug refuses invalid hooks on ADD, and goes on without them on DEL", async (t) => {
+Deno.test("debug refuses invalid hooks on ADD, and ignores them on DEL", async (t) => {
   for (const hooks of [[[]], ["ip address"], [[1]], "ip address"]) {
     await t.step(JSON.stringify(hooks), async () => {
       const added = await run("ADD", { addHooks: hooks });
@@ -94,7 +94,7 @@ Deno.test("debug refuses invalid hooks on ADD, and goes on without them on DEL",
   }
 });
 
-Deno.test("debug records what it is given before a prevResult is refused", async () => {
+Deno.test("debug records its input before it refuses the prevResult", async () => {
   using directory = new PluginDirectory();
   const cniOutput = `${directory.path}/output`;
   const prevResult = { cniVersion: "0.4.0" };
@@ -126,7 +126,7 @@ function add(hosts: TestHosts, keys: object): Promise<CallOutput> {
   return hosts.run("debug", "ADD", config);
 }
 
-rootTest("debug does not wait for what a hook leaves behind", async () => {
+rootTest("debug does not wait for processes that a hook leaves", async () => {
   using hosts = TestHosts.create();
   const pid = `${hosts.directory}/pid`;
   const daemon = ["sh", "-c", 'sleep 60 & echo $! > "$0"', pid];
@@ -142,7 +142,7 @@ rootTest("debug does not wait for what a hook leaves behind", async () => {
   }
 });
 
-rootTest("debug runs no hook if its call may change nothing", async () => {
+rootTest("debug runs no hook in a superseded call", async () => {
   using hosts = TestHosts.create();
   const hook = `${hosts.directory}/hook`;
   const { exitCode, json } = await whenSuperseded(() =>
@@ -164,7 +164,7 @@ rootTest("debug runs no hook in the host's own namespace", async () => {
   ]);
 });
 
-Deno.test("debug does only what a file of the node says", async (t) => {
+Deno.test("debug runs hooks and writes files only if a file on the node allows it", async (t) => {
   using directory = new PluginDirectory();
   const cniOutput = `${directory.path}/output`;
   const hook = ["touch", `${directory.path}/hook`];
@@ -193,7 +193,7 @@ Deno.test("debug does only what a file of the node says", async (t) => {
   assertEquals(titlesIn(cniOutput), ["CmdAdd", "CmdAdd"]);
 });
 
-Deno.test("debug of a definition does nothing, and does not keep a pod from ending", async (t) => {
+Deno.test("debug in a definition does nothing, and DEL succeeds", async (t) => {
   using directory = new PluginDirectory();
   const cniOutput = `${directory.path}/output`;
   const hooks = [["touch", `${directory.path}/hook`]];
@@ -212,7 +212,7 @@ Deno.test("debug of a definition does nothing, and does not keep a pod from endi
   assertEquals([...Deno.readDirSync(directory.path)], []);
 });
 
-Deno.test("debug finds its plugin at any depth of any file of the node", async (t) => {
+Deno.test("debug finds its configuration at any depth of a network file", async (t) => {
   const plugin = { Type: "debug", CNIOUTPUT: "/dev/null/x" };
   const rows: [path: string, content: string, isFound: boolean][] = [
     ["10-a.conf", JSON.stringify(plugin), true],

@@ -32,7 +32,7 @@ StdinData: {"name":"nét",
   );
 });
 
-Deno.test("formatRecord() begins with the command", () => {
+Deno.test("formatRecord() writes the command first", () => {
   const stdin = new Uint8Array();
   const titles = COMMANDS.map((command) =>
     formatRecord({ command, args, stdin }).split("\n")[0]
