@@ -7,7 +7,7 @@ import { formatPluginLists } from "../scripts/schemas/plugin_lists.ts";
 import { METADATA } from "./lists/metadata.ts";
 import { pluginNames, registry } from "./registry.ts";
 
-Deno.test("each plugin describes itself, under its own type", async (t) => {
+Deno.test("each plugin has metadata under its own type", async (t) => {
   assertEquals([...METADATA.keys()].toSorted(), pluginNames.toSorted());
   for (const type of pluginNames) {
     await t.step(type, async () => {
@@ -16,7 +16,7 @@ Deno.test("each plugin describes itself, under its own type", async (t) => {
   }
 });
 
-Deno.test("the types that plugins name are of plugins that describe themselves", () => {
+Deno.test("plugin types that metadata names have metadata", () => {
   const named = [...METADATA.values()].flatMap(({ runs }) => [
     ...runs?.type ? [runs.type] : [],
     ...runs?.ipamType ? [runs.ipamType] : [],
@@ -24,7 +24,7 @@ Deno.test("the types that plugins name are of plugins that describe themselves",
   assertEquals(named.filter((type) => !METADATA.has(type)), []);
 });
 
-Deno.test("the lists are what deno task schemas writes", async () => {
+Deno.test("plugins/lists equals the output of deno task schemas", async () => {
   const root = new URL("../", import.meta.url).pathname;
   const lists = await formatPluginLists(root);
   assertEquals(Object.keys(lists).length, 2);
@@ -49,7 +49,7 @@ async function rowOf(
   return [link, summary, status];
 }
 
-Deno.test("README.md lists the plugins as they describe themselves", async () => {
+Deno.test("README.md lists the plugins with the descriptions of their metadata", async () => {
   const readme = await Deno.readTextFile(
     new URL("../README.md", import.meta.url),
   );

@@ -21,7 +21,7 @@ const ROWS: readonly [type: string, keys: object, path: string][] = [
   ["dhcp", { ipam: { type: "dhcp", priority: -1 } }, "ipam.priority"],
 ];
 
-Deno.test("ADD names the key of a number that is out of range, and the range", async (t) => {
+Deno.test("ADD names the key and the range of a number that is out of range", async (t) => {
   await eachRow(t, ROWS, async ([type, keys, path]) => {
     const plugin = await findPlugin(type);
     const config = { cniVersion: "1.0.0", name: "net1", type, ...keys };

@@ -83,7 +83,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a stuck process keeps the lock of a sandbox: no pod is deleted",
       "DEL continues without the lock",
       "plugins/parts/sandbox/lock_netns_test.ts",
-      "lockSandboxIfPossible() goes on at the time limit",
+      "lockSandboxIfPossible() continues at the time limit",
     ],
     [
       "a pipe or device replaces a file, so that calls hang",
@@ -175,25 +175,25 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "DEL of a pod removes the firewall rules of another pod that has the same address",
       "an address keeps its rules until its last living owner is deleted",
       "plugins/firewall/shared_address_test.ts",
-      "firewall.del() leaves an address to the other containers that have it",
+      "firewall.del() keeps an address that other containers have",
     ],
     [
       "a container creates a link that looks like its device",
       "a record on the host, with properties that only the kernel sets",
       "plugins/host_device/attack_test.ts",
-      "host-device.del() brings no link of the container's own to the host",
+      "host-device.del() moves none of the container's own links to the host",
     ],
     [
       "a container chooses a name on the host",
       "the name comes from the record; alternative names stay in the container",
       "plugins/host_device/attack_test.ts",
-      "host-device.del() returns the device as it was, whatever its container does",
+      "host-device.del() restores the device, whatever its container changed",
     ],
     [
       "a container takes a million names that DEL tries on the host",
       "at most eleven names are tried, and most numbers are random",
       "plugins/host_device/attack_test.ts",
-      "host-device.del() does not try all names of a container",
+      "host-device.del() tries few names, however many its container takes",
     ],
     [
       "a container changes its device during DEL",
@@ -205,19 +205,19 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container makes a veth pair with the indexes of another container's, before DEL",
       "the kernel has to show that the host's end leads to the container",
       "plugins/parts/link/delete_veth_test.ts",
-      "DEL of ptp and bridge leaves a veth pair of the Go plugin to its container",
+      "DEL of ptp and bridge keeps the Go plugin's veth pair of another container",
     ],
     [
       "the same before REPAIR, or a container gives an interface the name of another one",
       "the result has to list the host's end as well",
       "plugins/parts/link/delete_veth_test.ts",
-      "REPAIR of ptp and bridge leaves the host's ends of other attachments alone",
+      "REPAIR of ptp and bridge does not change host ends of other attachments",
     ],
     [
       "a container replaces its macvlan or ipvlan by one on a link of its own, with an index of the host's",
       "REPAIR makes no link on another one than the kernel shows",
       "plugins/parts/link/host_access_test.ts",
-      "with hostAccess makes no link on one that the container has chosen",
+      "with hostAccess creates no link on a master that the container chose",
     ],
     [
       "a container changes its MAC, so that REPAIR allows it",
@@ -235,7 +235,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod names its macvlan like the host's bridge or uplink, so that `ingressPolicy` applies there",
       "the policy is for an interface of the host",
       "plugins/firewall/plugin_test.ts",
-      "firewall sets the policy for a link of the host, not of the container",
+      "firewall sets the policy for a host link, not for a container link",
     ],
     [
       "a container takes the MAC of another machine, so that `cni doctor` deletes that machine's entry",
@@ -265,7 +265,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod requests the address of the host or its router on the master's network",
       "`macvlan` and `ipvlan` refuse it",
       "plugins/parts/link/on_master_test.ts",
-      "gives no container what the host has on the master",
+      "refuses an address that the host has on the master",
     ],
     [
       "a neighbour advertises itself as a router before `tuning` sets `accept_ra` to 0",
@@ -289,7 +289,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container claims the address of another one, whose lease is lost",
       "the runtime's cache and the host's routes decide",
       "plugins/parts/evidence/attached_test.ts",
-      "listLiving() takes addresses and attachments from the runtime's cache",
+      "listLiving() reads addresses and attachments from the runtime's cache",
     ],
   ],
   "Evidence of living containers": [
@@ -297,7 +297,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a process puts a device or a leased file where a namespace was mounted",
       "no file is opened that is not a namespace",
       "plugins/parts/evidence/processes_test.ts",
-      "evidence: no file is opened that is not a namespace",
+      "evidence: only namespace files are opened",
     ],
     [
       "a process replaces its descriptor of a namespace between two looks",
@@ -327,7 +327,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a process has half a million descriptors",
       "they are counted instead of listed",
       "plugins/parts/evidence/processes_test.ts",
-      "evidence: descriptors are found in a large table",
+      "evidence: a large descriptor table is searched",
     ],
     [
       "many short names in long command lines and environments",
@@ -351,7 +351,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a user's process has the environment of a plugin, so that orphans are kept",
       "only processes of root count as plugins",
       "plugins/parts/evidence/processes_test.ts",
-      "evidence: only root's processes are running plugins",
+      "evidence: only root's processes count as plugins",
     ],
   ],
   "The host's loopback": [
@@ -489,7 +489,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "the name of a device leads to another directory",
       "it is one component of a path, and real paths stay in `/sys/devices`",
       "plugins/host_device/find_device_test.ts",
-      "host-device takes no name of a device for a path",
+      "host-device does not use a device name as a path",
     ],
     [
       "a pod requests an address or a MAC that its network does not offer",

@@ -51,7 +51,7 @@ if (!needsRuleTools.ignore && !needsInetRules.ignore) {
 
 for (const [backend, atLeast] of Object.entries(BACKENDS)) {
   rootTest(
-    `firewall gets over an ADD that was killed (${backend})`,
+    `firewall recovers from a killed ADD (${backend})`,
     allOf(needsRuleTools, needsInetRules),
     async (t) => {
       const steps = await eachStep(t, async (step) => {

@@ -134,7 +134,7 @@ for (const peer of listPeers("firewall")) {
   }
 
   rootTest(
-    `firewall says what the Go plugin says (${peer.name})`,
+    `firewall prints the same errors as the Go plugin (${peer.name})`,
     needsRuleTools,
     async (t) => {
       const rows: [name: string, command: string, keys: Keys][] = [
@@ -195,7 +195,7 @@ for (const peer of listPeers("firewall")) {
   }
 
   rootTest(
-    `firewall removes what ${peer.name} left, without prevResult`,
+    `firewall removes the rules of ${peer.name} without prevResult`,
     needsRuleTools,
     async () => {
       using scene = new FirewallScene({ ...BACKEND, cniVersion });
@@ -216,7 +216,7 @@ for (const peer of listPeers("firewall")) {
   );
 
   rootTest(
-    `firewall leaves the rules of an address that ${peer.name} has given away again`,
+    `firewall keeps the rules of an address that ${peer.name} assigned again`,
     needsRuleTools,
     async (t) => {
       const next = { containerId: "next" };
@@ -253,7 +253,7 @@ for (const peer of listPeers("firewall")) {
   );
 
   rootTest(
-    `firewall asks firewalld as the Go plugin does (${peer.name})`,
+    `firewall sends firewalld the same requests as the Go plugin (${peer.name})`,
     allOf(needsRuleTools, needsBus),
     async (t) => {
       for (const backend of [undefined, "firewalld"]) {

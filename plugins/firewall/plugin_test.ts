@@ -32,7 +32,7 @@ function change({ hosts }: FirewallScene, command: string): void {
   runIn(hosts.host, "sh", "-ec", command);
 }
 
-rootTest("firewall: ADD twice, CHECK, DEL twice", needs, async (t) => {
+rootTest("firewall's ADD and DEL are idempotent", needs, async (t) => {
   for (const backend of RULE_BACKENDS) {
     await t.step(backend, async () => {
       using scene = new FirewallScene({ backend, ...ISOLATED });
@@ -56,7 +56,7 @@ rootTest("firewall: ADD twice, CHECK, DEL twice", needs, async (t) => {
 const MANY = 20_000, MANY_MS = 60_000;
 
 rootTest(
-  "firewall by iptables does not compare each address with each rule",
+  "firewall with iptables does not compare every address with every rule",
   needs,
   async () => {
     using scene = new FirewallScene({ backend: "iptables" });
@@ -110,7 +110,7 @@ rootTest(
   },
 );
 
-rootTest("firewall.check() notices what has been changed", needs, async (t) => {
+rootTest("firewall.check() reports each change", needs, async (t) => {
   const rows: [backend: string, command: string, text: string][] = [
     [
       "iptables",
@@ -198,7 +198,7 @@ rootTest("firewall.check() notices what has been changed", needs, async (t) => {
   }, ([, command]) => command);
 });
 
-rootTest("firewall.check() adds no chains", needs, async () => {
+rootTest("firewall.check() does not add chains", needs, async () => {
   using scene = new FirewallScene({ backend: "iptables" });
   const { prevResult, rules } = scene;
   await scene.fail("CHECK", [999, "expected FORWARD rule"], { prevResult });
@@ -206,7 +206,7 @@ rootTest("firewall.check() adds no chains", needs, async () => {
 });
 
 rootTest(
-  "firewall.add() keeps the order of chain FORWARD",
+  "firewall.add() keeps the order of rules in chain FORWARD",
   needs,
   async (t) => {
     const policy = "jump CNI-ISOLATION-STAGE-1", own = "jump CNI-FORWARD";
@@ -267,7 +267,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall.del() removes everything by any remaining clue",
+  "firewall.del() removes all rules even if parts of the input are missing",
   needs,
   async (t) => {
     const rows: [name: string, keys: Keys, env: Record<string, string>][] = [
@@ -300,7 +300,7 @@ rootTest(
         }
       }, ([name]) => `${backend}: ${name}`);
     }
-    await t.step("never attached", async () => {
+    await t.step("an attachment that never existed", async () => {
       using scene = new FirewallScene();
       const { rules } = scene;
       await scene.succeed("DEL");
@@ -308,7 +308,7 @@ rootTest(
       assertEquals([scene.rules, scene.table], [rules, ""]);
     });
     await t.step(
-      "no record and no prevResult: the interface has the addresses",
+      "no record and no prevResult, but the interface's addresses",
       async () => {
         using scene = new FirewallScene({ backend: "iptables" });
         const { prevResult, hosts: { sandbox } } = scene;
@@ -367,7 +367,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall.del() removes the policy of a link that only the container has",
+  "firewall.del() removes the policy of a link that only the container uses",
   needs,
   async (t) => {
     for (const backend of RULE_BACKENDS) {
@@ -402,7 +402,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall keeps the administrator's rules of nftables",
+  "firewall keeps the administrator's nftables rules",
   needs,
   async () => {
     using scene = new FirewallScene({ backend: "nftables" });
@@ -421,7 +421,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall: the latest ADD decides on a bridge's policy in nftables",
+  "firewall sets a bridge's nftables policy to the policy of the latest ADD",
   needs,
   async () => {
     using scene = new FirewallScene({ backend: "nftables" });
@@ -440,7 +440,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall.gc() removes the addresses of attachments that are not valid",
+  "firewall.gc() removes the addresses of stale attachments",
   needs,
   async (t) => {
     for (const backend of RULE_BACKENDS) {
@@ -475,7 +475,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall sets the policy for a link of the host, not of the container",
+  "firewall sets the policy for a host link, not for a container link",
   needs,
   async () => {
     using scene = new FirewallScene({ backend: "nftables", ...ISOLATED });
@@ -493,7 +493,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall refuses bad input before it does anything",
+  "firewall refuses invalid input before it changes anything",
   needs,
   async (t) => {
     const rows: [keys: Keys, code: number, text: string][] = [
@@ -561,7 +561,7 @@ rootTest(
   },
 );
 
-rootTest("firewall without addresses does nothing", needs, async () => {
+rootTest("firewall does nothing without addresses", needs, async () => {
   using scene = new FirewallScene();
   const { rules } = scene, prevResult = { ...scene.prevResult, ips: [] };
   assertEquals(
@@ -600,7 +600,7 @@ const BUSY_BUSES: Readonly<
 };
 
 rootTest(
-  "firewall adds no rules while it cannot ask whether firewalld runs",
+  "firewall adds no rules while the bus does not report whether firewalld runs",
   needsFirewalld,
   async (t) => {
     for (const [name, occupy] of Object.entries(BUSY_BUSES)) {
@@ -637,7 +637,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall with firewalld has the rules of a policy in iptables",
+  "firewall with firewalld adds the ingress policy to iptables",
   needsFirewalld,
   async () => {
     using scene = new FirewallScene({ backend: "firewalld", ...ISOLATED });
@@ -666,7 +666,7 @@ rootTest(
 );
 
 rootTest(
-  "firewall uses rules on a host with a bus that refuses it, until DEL",
+  "firewall adds rules itself, until DEL, if the bus refuses connections",
   needs,
   async (t) => {
     for (const [name, refusal] of Object.entries(REFUSING_BUSES)) {
@@ -716,7 +716,7 @@ const REFUSING_BUSES: Readonly<
 };
 
 rootTest(
-  "firewall with firewalld, which refuses",
+  "firewall reports each refusal of firewalld",
   needsFirewalld,
   async (t) => {
     await t.step("an address in another zone", async () => {
@@ -737,7 +737,7 @@ rootTest(
       assertEquals([...sources], [[ADDRESSES[1], "public"]]);
       assertEquals(scene.table, "");
     });
-    await t.step("everything, so DEL can be repeated", async () => {
+    await t.step("every request, and DEL can be repeated", async () => {
       using scene = new FirewallScene();
       const { prevResult } = scene;
       await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
@@ -751,7 +751,7 @@ rootTest(
       await scene.succeed("DEL", {}, { env });
       assertEquals([firewalld.sources.size, scene.table], [0, ""]);
     });
-    await t.step("nothing, as ADD may change nothing any more", async () => {
+    await t.step("nothing, but the call is superseded", async () => {
       enableChangeChecks(new AsyncLocalStorage());
       using scene = new FirewallScene();
       const { prevResult } = scene;
@@ -766,7 +766,7 @@ rootTest(
       assertFailure(await withChangeCheck(check, add), 999, "superseded");
       assertEquals(firewalld.sources.size, 0);
     });
-    await t.step("by garbage collection", async () => {
+    await t.step("the requests of GC", async () => {
       using scene = new FirewallScene();
       await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
       const { env } = firewalld;
@@ -774,7 +774,7 @@ rootTest(
       await scene.succeed("GC", { "cni.dev/valid-attachments": [] }, { env });
       assertEquals([firewalld.sources.size, scene.table], [0, ""]);
     });
-    await t.step("whoever asks the bus for it", async () => {
+    await t.step("a name lookup on the bus", async () => {
       using scene = new FirewallScene();
       const { prevResult, hosts: { directory } } = scene;
       const options = {
@@ -794,7 +794,7 @@ rootTest(
       assertEquals([scene.ownRules, scene.table], [[], ""]);
     });
     // As AppArmor's abstractions/dbus-strict.
-    await t.step("whoever calls it, though the bus names it", async () => {
+    await t.step("a call, although the bus reports its name", async () => {
       using scene = new FirewallScene();
       const { prevResult, hosts: { directory } } = scene;
       const options = {
@@ -825,7 +825,7 @@ rootTest(
       assertFailure(status, 50, "FirewallD1");
       await run("DEL", keys);
     });
-    await t.step("whoever calls it while it loads its rules", async () => {
+    await t.step("a call while firewalld loads its rules", async () => {
       using scene = new FirewallScene();
       const { directory } = scene.hosts;
       await using firewalld = await FakeFirewalld.start(directory);
@@ -834,7 +834,7 @@ rootTest(
       await scene.succeed("STATUS", { backend: "firewalld" }, { env });
       assertEquals(firewalld.calls.length, 1);
     });
-    await t.step("the host has a bus only", async () => {
+    await t.step("and the host has a bus without firewalld", async () => {
       using scene = new FirewallScene();
       const { prevResult } = scene;
       await using firewalld = await FakeFirewalld.start(scene.hosts.directory, {
@@ -857,7 +857,7 @@ rootTest(
       );
       await scene.succeed("DEL", keys, { env });
     });
-    await t.step("the host has no bus", async () => {
+    await t.step("and the host has no bus", async () => {
       using scene = new FirewallScene({ backend: "firewalld" });
       const { prevResult } = scene;
       await scene.fail("ADD", [999, "the host has no system bus"], {

@@ -74,7 +74,7 @@ rootTest(
 );
 
 for (const backend of ["iptables", "nftables"]) {
-  rootTest(`firewall: many at once (${backend})`, needs, async () => {
+  rootTest(`firewall runs concurrently (${backend})`, needs, async () => {
     using scene = new FirewallScene({ backend, ingressPolicy: "isolated" });
     const containers = Array.from({ length: 6 }, (_, index) => ({
       keys: {
@@ -101,7 +101,7 @@ for (const backend of ["iptables", "nftables"]) {
   });
 }
 
-rootTest("firewall: DEL after kills leaves nothing", needs, async () => {
+rootTest("firewall DEL leaves nothing after killed calls", needs, async () => {
   using scene = new FirewallScene({ backend: "iptables" });
   const succeed = (command: string): Promise<void> =>
     finish([
@@ -131,7 +131,7 @@ function isInUse({ path }: NetNs): boolean {
   );
 }
 
-rootTest("firewall speaks to firewalld", allOf(needs, needsBus), async () => {
+rootTest("firewall calls firewalld", allOf(needs, needsBus), async () => {
   using scene = new FirewallScene();
   await using firewalld = await FakeFirewalld.start(scene.hosts.directory);
   const { env } = firewalld, options = { env };

@@ -17,7 +17,7 @@ const FLUSHES: readonly [backend: string, script: string][] = [
 ];
 
 rootTest(
-  "firewall.repair() lets traffic through again",
+  "firewall.repair() restores flushed rules",
   needsRuleTools,
   async (t) => {
     await eachRow(t, FLUSHES, async ([backend, script]) => {

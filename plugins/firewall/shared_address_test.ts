@@ -77,7 +77,7 @@ function eachBackend(
 }
 
 eachBackend(
-  "firewall.del() leaves an address to the other containers that have it",
+  "firewall.del() keeps an address that other containers have",
   async (scene) => {
     const containers = ["first", "second", "third"]
       .map((one) => scene.addContainer(one));
@@ -99,7 +99,7 @@ eachBackend(
 );
 
 eachBackend(
-  "firewall.add() that fails leaves an address to the container that has it",
+  "a failed firewall.add() keeps an address that another container has",
   async (scene) => {
     const owner = scene.addContainer("owner");
     const other = scene.addContainer("other");
@@ -125,7 +125,7 @@ eachBackend(
 );
 
 eachBackend(
-  "firewall.gc() leaves an address to the other containers that have it",
+  "firewall.gc() keeps an address that other containers have",
   async (scene) => {
     const owner = scene.addContainer("owner");
     const other = scene.addContainer("other");
@@ -161,7 +161,7 @@ eachBackend(
 );
 
 rootTest(
-  "firewall.del() leaves the policy of a link to its container",
+  "firewall.del() keeps the policy of a link that a container still uses",
   allOf(needsRuleTools, needsInetRules),
   async (t) => {
     for (const backend of ["iptables", "nftables"]) {

@@ -80,7 +80,7 @@ Deno.test("SystemBus.open() fails if the bus refuses or hangs up", async () => {
   }
 });
 
-Deno.test("SystemBus gives up on a bus that never answers", async () => {
+Deno.test("SystemBus fails at its time limit if the bus does not answer", async () => {
   const directory = await Deno.makeTempDir();
   const path = `${directory}/bus`;
   const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${path}` };

@@ -17,7 +17,7 @@ testFaultsOfAdd("flannel", "", {
     /^write .*\/conf\/(eth0|cni0|veth[0-9a-f]{11})\/(accept_ra|accept_dad|keep_addr_on_down|arp_notify|ndisc_notify)$/,
 });
 
-rootTest("flannel gets over an ADD that was killed", async (t) => {
+rootTest("flannel recovers from a killed ADD", async (t) => {
   const steps = await eachStep(t, async (step) => {
     using scene = new FlannelScene();
     const before = scene.state;

@@ -106,7 +106,7 @@ const ROWS: Readonly<Record<string, [keys: Keys, env: readonly string[]]>> = {
   "a later line": [{}, [...ipv4, "FLANNEL_MTU=1300", "OTHER=1", "FLANNEL"]],
 };
 
-test("flannel passes on and saves what the Go plugin does", async (t) => {
+test("flannel delegates and saves the same configuration as the Go plugin", async (t) => {
   await eachRow(t, Object.entries(ROWS), async ([, [keys, env]]) => {
     const observed = [];
     for (const who of ["ours", "Go's"] as const) {
@@ -121,7 +121,7 @@ test("flannel passes on and saves what the Go plugin does", async (t) => {
   });
 });
 
-test("flannel releases what the Go plugin has added, and the reverse", async (t) => {
+test("flannel detaches the Go plugin's attachments, and the reverse", async (t) => {
   const orders: readonly [Who, Who][] = [["ours", "Go's"], ["Go's", "ours"]];
   await eachRow(t, orders, async ([adder, other]) => {
     using scene = new Beside({ delegate: { type: "other" } }, dual);
@@ -141,7 +141,7 @@ test("flannel releases what the Go plugin has added, and the reverse", async (t)
   });
 });
 
-test("flannel and bridge delete the link of the other side's", async (t) => {
+test("flannel with bridge deletes the Go plugins' link, and the reverse", async (t) => {
   const orders: readonly [Who, Who][] = [["ours", "Go's"], ["Go's", "ours"]];
   const versions = ["0.3.1", "0.4.0", "1.0.0"];
   const rows = versions.flatMap((cniVersion) =>
@@ -181,7 +181,7 @@ const REFUSED: readonly [text: string, keys: Keys, env: readonly string[]][] = [
   ["open /no/such", {}, ipv4],
 ];
 
-test("flannel refuses what the Go plugin does", async (t) => {
+test("flannel refuses the same input as the Go plugin", async (t) => {
   await eachRow(t, REFUSED, async ([text, keys, env]) => {
     using scene = new Beside(keys, env);
     for (const who of ["ours", "Go's"] as const) {

@@ -12,7 +12,7 @@ function asGoWrites(scene: FlannelScene, name = "test-container"): void {
   Deno.writeTextFileSync(path, JSON.stringify(conf));
 }
 
-rootTest("flannel.add() keeps an attachment that is there", async () => {
+rootTest("flannel.add() keeps an existing attachment", async () => {
   using scene = new FlannelScene();
   await scene.succeed("ADD");
   const before = scene.state;
@@ -23,7 +23,7 @@ rootTest("flannel.add() keeps an attachment that is there", async () => {
 });
 
 rootTest(
-  "flannel.add() undoes what a delegate leaves when it fails",
+  "flannel.add() runs DEL of a delegate whose ADD failed",
   async () => {
     using scene = new FlannelScene();
     using plugins = new RecordingPlugins();
@@ -54,7 +54,7 @@ rootTest("flannel.add() does not delegate to itself", async () => {
   await scene.succeed("DEL");
 });
 
-rootTest("flannel keeps two attachments of a container apart", async () => {
+rootTest("flannel saves each attachment of a container apart", async () => {
   using scene = new FlannelScene();
   const second = { ifName: "net1" };
   await scene.succeed("ADD");
@@ -70,7 +70,7 @@ rootTest("flannel keeps two attachments of a container apart", async () => {
   assertEquals([scene.saved, scene.hosts.leases()], [{}, []]);
 });
 
-rootTest("flannel leaves the file of another network alone", async () => {
+rootTest("flannel.del() keeps the saved file of another network", async () => {
   using scene = new FlannelScene();
   await scene.succeed("ADD");
   const before = scene.state;
@@ -81,7 +81,7 @@ rootTest("flannel leaves the file of another network alone", async () => {
   assertEquals(Object.keys(scene.saved), ["test-container"]);
 });
 
-rootTest("flannel.check() finds what is missing", async (t) => {
+rootTest("flannel.check() reports each missing part", async (t) => {
   const tampered: Readonly<Record<string, (scene: FlannelScene) => void>> = {
     "the saved configuration": ({ config }) =>
       Deno.removeSync(`${config["dataDir"]}/test-container`),
@@ -102,7 +102,7 @@ rootTest("flannel.check() finds what is missing", async (t) => {
   }
 });
 
-rootTest("flannel passes the attachment's result on", async () => {
+rootTest("flannel passes the attachment's result to its delegate", async () => {
   using scene = new FlannelScene();
   using plugins = new RecordingPlugins();
   plugins.add("bridge");
@@ -117,7 +117,7 @@ rootTest("flannel passes the attachment's result on", async () => {
   );
 });
 
-rootTest("flannel.del() needs nothing", async (t) => {
+rootTest("flannel.del() succeeds without files or valid keys", async (t) => {
   const broken: Readonly<Record<string, Keys>> = {
     "no file": {},
     "no directory": { dataDir: "/no/such/directory" },
@@ -134,7 +134,7 @@ rootTest("flannel.del() needs nothing", async (t) => {
 });
 
 rootTest(
-  "flannel.del() releases by a damaged saved configuration",
+  "flannel.del() detaches despite a damaged saved configuration",
   async () => {
     for (const content of ["", '{"name":"net1","ty', "[]", '{"name":7}']) {
       using scene = new FlannelScene();
@@ -152,7 +152,7 @@ rootTest(
 );
 
 rootTest(
-  "flannel.del() releases by prevResult if the file is lost",
+  "flannel.del() detaches with prevResult if the saved file is lost",
   async (t) => {
     const losses: Readonly<Record<string, readonly string[]>> = {
       "the saved configuration": ["dataDir"],
@@ -174,7 +174,7 @@ rootTest(
   },
 );
 
-rootTest("flannel.gc() releases attachments that are gone", async () => {
+rootTest("flannel.gc() detaches stale attachments", async () => {
   using scene = new FlannelScene();
   const { hosts } = scene;
   const add = async (containerId: string): Promise<void> => {
@@ -204,7 +204,7 @@ rootTest("flannel.gc() releases attachments that are gone", async () => {
 });
 
 rootTest(
-  "flannel.gc() keeps what is younger than the runtime's list",
+  "flannel.gc() keeps attachments newer than the runtime's list",
   async () => {
     using scene = new FlannelScene();
     using plugins = new RecordingPlugins();
@@ -221,7 +221,7 @@ rootTest(
 );
 
 rootTest(
-  "flannel.gc() releases without subnet.env, and reports it",
+  "flannel.gc() detaches without subnet.env, and reports the missing file",
   async () => {
     using scene = new FlannelScene();
     await scene.succeed("ADD");
@@ -236,7 +236,7 @@ rootTest(
 );
 
 rootTest(
-  "flannel.gc() goes on after a container that cannot be released",
+  "flannel.gc() continues if one container cannot be detached",
   async () => {
     using scene = new FlannelScene();
     const { hosts } = scene;

@@ -34,7 +34,7 @@ Deno.test("readSubnetEnv() reads flanneld's file", () => {
   assertEquals(read({ IPMASQ: "yes" }), { ...EXPECTED, ipMasq: false });
 });
 
-Deno.test("readSubnetEnv() names the line that is wrong", () => {
+Deno.test("readSubnetEnv() names an invalid line", () => {
   for (
     const [key, value, text] of [
       ["NETWORK", "", "FLANNEL_NETWORK: invalid CIDR address: "],
@@ -55,7 +55,7 @@ Deno.test("readSubnetEnv() names the line that is wrong", () => {
   }
 });
 
-Deno.test("readSubnetEnv() says what cannot be read", () => {
+Deno.test("readSubnetEnv() names an unreadable file", () => {
   const codeOf = (path: string): number =>
     assertThrows(() => readSubnetEnv(path), CniError).code;
   assertEquals(codeOf("/no/such/file"), 11);

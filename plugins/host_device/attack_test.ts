@@ -83,7 +83,7 @@ const ATTACKS: readonly [name: string, commands: readonly string[]][] = [
 ];
 
 rootTest(
-  "host-device.del() returns the device as it was, whatever its container does",
+  "host-device.del() restores the device, whatever its container changed",
   async (t) => {
     await eachRow(t, ATTACKS, async ([, commands]) => {
       for (const withResult of [true, false]) {
@@ -138,7 +138,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device.del() does not try all names of a container",
+  "host-device.del() tries few names, however many its container takes",
   async () => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
@@ -168,7 +168,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device.del() brings no link of the container's own to the host",
+  "host-device.del() moves none of the container's own links to the host",
   async (t) => {
     const gone: typeof ATTACKS = [
       ["a device that it deleted", ["link del eth0"]],
@@ -262,7 +262,7 @@ function changeInside(scene: DeviceScene, change: string): void {
 }
 
 rootTest(
-  "host-device.del() returns a device without a record by what the kernel knows",
+  "host-device.del() identifies a device without a record by kernel data",
   async (t) => {
     const rows: typeof ATTACKS = ATTACKS.filter(([name]) =>
       /veth in its place$|own name as|host does not have|name of a link|promisc|another (MAC|alias)/
@@ -315,7 +315,7 @@ rootTest("host-device keeps its records for root only", async () => {
 });
 
 rootTest(
-  "host-device.del() ignores a record that is none, and says so",
+  "host-device.del() ignores a malformed record, with a warning",
   async () => {
     using scene = new DeviceScene();
     const { json: prevResult } = await scene.succeed("ADD");
@@ -328,7 +328,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device moves a device with an alternative name that the container has",
+  "host-device moves a device whose alternative name exists in the container",
   async (t) => {
     const rows: [name: string, altname: string, inside: string[]][] = [
       ["CNI_IFNAME", "eth0", []],

@@ -28,7 +28,7 @@ testFaultsOfAdd("host-device", "", {
     /^write .*\/net\/ipv[46]\/conf\/eth0\/(arp_notify|ndisc_notify|accept_dad|keep_addr_on_down)$/,
 });
 
-rootTest("host-device gets over an ADD that was killed", async (t) => {
+rootTest("host-device recovers from a killed ADD", async (t) => {
   const steps = await eachStep(t, async (step) => {
     using scene = new DeviceScene();
     const { state } = scene;
@@ -45,7 +45,7 @@ rootTest("host-device gets over an ADD that was killed", async (t) => {
 });
 
 rootTest(
-  "host-device gets over an ADD of which a step and an undo fail",
+  "host-device recovers from an ADD in which a step and its undo fail",
   async (t) => {
     const steps = await eachStep(t, async (step) => {
       using scene = new DeviceScene();
@@ -72,7 +72,7 @@ rootTest(
   },
 );
 
-rootTest("host-device gets over a DEL that was killed or failed", async (t) => {
+rootTest("host-device recovers from a killed or failed DEL", async (t) => {
   const ways = {
     "killed": (step: number) => new Crash(step - 1),
     "failed": (step: number) => new FaultInjector(step, "instead"),
@@ -100,7 +100,7 @@ rootTest("host-device gets over a DEL that was killed or failed", async (t) => {
   }
 });
 
-rootTest("host-device: of two ADDs at once, one gets the device", async () => {
+rootTest("host-device gives the device to one of two ADDs", async () => {
   using scene = new DeviceScene({}, { hasIpam: false });
   const sandbox = scene.hosts.addNetns();
   const other = { sandbox, containerId: "other" };
@@ -135,7 +135,7 @@ async function makeMacvlans(
 }
 
 rootTest(
-  "host-device leaves an alike device of another attachment alone, wherever it fails",
+  "host-device never takes a similar device of another attachment, at any failure",
   async (t) => {
     const ways = {
       "ADD fails": (step: number) => new FaultInjector(step, "instead"),
@@ -184,7 +184,7 @@ const VANISHING: readonly [
 ];
 
 rootTest(
-  "host-device takes no alike device instead of one that vanishes",
+  "host-device takes no similar device if its own disappears",
   async (t) => {
     await eachRow(t, VANISHING, async ([, vanish]) => {
       using scene = await makeMacvlans();
@@ -195,7 +195,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device tells a device with another index from those of other records",
+  "host-device identifies a device whose index changed among other records",
   async () => {
     using scene = await makeMacvlans();
     await scene.succeed("ADD");

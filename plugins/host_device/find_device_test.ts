@@ -29,7 +29,7 @@ const FOUND: readonly [string, Keys][] = [
 ];
 
 rootTest(
-  "host-device finds its device by other forms of the keys",
+  "host-device finds its device by each form of its keys",
   async (t) => {
     await eachRow(t, FOUND, async ([, keys]) => {
       using scene = makeScene(keys);
@@ -146,7 +146,7 @@ const LEADS_AWAY: readonly [string, Keys, number, string][] = [
   ],
 ];
 
-rootTest("host-device takes no name of a device for a path", async (t) => {
+rootTest("host-device does not use a device name as a path", async (t) => {
   await eachRow(t, LEADS_AWAY, async ([, keys, code, text]) => {
     using scene = makeScene(keys);
     const { state } = scene;

@@ -61,7 +61,7 @@ function rulesOf({ hosts: { sandbox } }: DeviceScene): unknown[] {
 }
 
 rootTest(
-  "host-device keeps the network of the host, and returns it",
+  "host-device gives the host's network to the container, and restores it",
   async () => {
     using scene = makeScene();
     const before = networkOf(scene, "host");
@@ -113,7 +113,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device adds an IPAM plugin's addresses to the host's",
+  "host-device adds the IPAM addresses to the addresses of the host",
   async () => {
     using scene = makeScene();
     const { hosts } = scene;
@@ -129,7 +129,7 @@ rootTest(
   },
 );
 
-rootTest("host-device has no network of a device of DPDK", async () => {
+rootTest("host-device reads no network from a DPDK device", async () => {
   const pciBusID = "0000:00:1f.6";
   using scene = new DeviceScene({
     ...{ device: undefined, pciBusID, useInterfaceNetwork: true },

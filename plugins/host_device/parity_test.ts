@@ -149,7 +149,7 @@ for (const peer of listPeers("host-device")) {
     );
   }
 
-  rootTest(`host-device has the errors of ${peer.name}`, async (t) => {
+  rootTest(`host-device prints the errors of ${peer.name}`, async (t) => {
     const rows = ERRORS.filter(([name]) =>
       isNewest || !NOT_IN_1_1_1.includes(name)
     );

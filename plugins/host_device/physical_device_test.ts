@@ -93,7 +93,7 @@ const ATTACKS: readonly [name: string, commands: readonly string[]][] = [
 ];
 
 rootTest(
-  "host-device.del() returns hardware as it was, whatever its container does",
+  "host-device.del() restores hardware, whatever its container changed",
   needsDevice,
   async (t) => {
     await eachRow(t, ATTACKS, async ([, commands]) => {
@@ -115,7 +115,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device.del() brings nothing in place of hardware that is gone",
+  "host-device.del() moves no other link if the hardware was removed",
   needsDevice,
   async () => {
     for (const isRecorded of [true, false]) {

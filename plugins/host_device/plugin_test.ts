@@ -45,7 +45,7 @@ rootTest(
   },
 );
 
-rootTest("host-device.add() twice leaves the first one alone", async () => {
+rootTest("a second host-device.add() keeps the first attachment", async () => {
   using scene = new DeviceScene();
   const { json: prevResult } = await scene.succeed("ADD");
   const { state } = scene;
@@ -64,7 +64,7 @@ rootTest("host-device.add() twice leaves the first one alone", async () => {
 });
 
 rootTest(
-  "host-device.del() returns the device, down, and may be repeated",
+  "host-device.del() returns the device, down, and is idempotent",
   async (t) => {
     for (const isUp of [false, true]) {
       await t.step(isUp ? "up" : "down", async () => {
@@ -83,7 +83,7 @@ rootTest(
   },
 );
 
-rootTest("host-device.del() succeeds whatever is missing", async (t) => {
+rootTest("host-device.del() succeeds if anything is missing", async (t) => {
   await eachRow(t, ["", "/run/netns/none"], async (netns) => {
     using scene = new DeviceScene();
     const env = { CNI_NETNS: netns };
@@ -121,7 +121,7 @@ rootTest("host-device.del() recognizes the device", async (t) => {
     await scene.succeed("DEL", { prevResult });
     assertEquals(scene.outside, [DEVICE]);
   });
-  await t.step("and not another attachment's, by the host's", async () => {
+  await t.step("not another attachment's device, by its alias", async () => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
     const hwaddr = "c2:11:22:33:44:66";
@@ -132,14 +132,14 @@ rootTest("host-device.del() recognizes the device", async (t) => {
     await scene.succeed("DEL", other);
     assertEquals([scene.inside, scene.outside], [["lo", "eth0"], ["ens6"]]);
   });
-  await t.step("with another MAC, by the alias", async () => {
+  await t.step("with a different MAC, by the alias", async () => {
     using scene = new DeviceScene({ device: undefined, hwaddr: DEVICE_MAC });
     const { json: prevResult } = await scene.succeed("ADD");
     scene.ipInside("link set eth0 address 02:00:00:00:00:01");
     await scene.succeed("DEL", { prevResult });
     assertEquals(scene.outside, [DEVICE]);
   });
-  await t.step("half returned by a DEL that was killed", async () => {
+  await t.step("partly returned by a killed DEL", async () => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
     scene.ipInside("link set eth0 down");
@@ -157,7 +157,7 @@ rootTest("host-device.del() recognizes the device", async (t) => {
   });
 });
 
-rootTest("host-device.del() leaves other links alone", async (t) => {
+rootTest("host-device.del() moves no other links", async (t) => {
   await t.step("another attachment's interface", async () => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
@@ -182,7 +182,7 @@ rootTest("host-device.del() leaves other links alone", async (t) => {
 });
 
 rootTest(
-  "host-device.del() gives the device a free name if its own is taken",
+  "host-device.del() renames the device if its name is in use",
   async () => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
@@ -201,7 +201,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device.del() returns the device if host and container have its name",
+  "host-device.del() returns the device if both sides have its name",
   async () => {
     using scene = new DeviceScene();
     scene.ipInside("link add ens5 type ifb");
@@ -214,7 +214,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device: the container may have a link of the device's name",
+  "host-device.add() accepts a container link of the device's name",
   async () => {
     using scene = new DeviceScene();
     scene.ipInside("link add ens5 type ifb");
@@ -249,7 +249,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device finds a device that came back under another name",
+  "host-device finds a device that returned with a different name",
   async (t) => {
     const comeBack = (scene: DeviceScene, name: string): void => {
       const { host } = scene.hosts;
@@ -268,7 +268,7 @@ rootTest(
       assertEquals(link.ifalias ?? "", "");
     }, (name) => `DEL, ${name}`);
     await t.step(
-      "DEL leaves it its name while another link has it",
+      "DEL keeps the device's name while another link has its old name",
       async () => {
         using scene = new DeviceScene();
         await scene.succeed("ADD");
@@ -296,7 +296,7 @@ rootTest(
   },
 );
 
-rootTest("host-device.check() notices each change", async (t) => {
+rootTest("host-device.check() reports each change", async (t) => {
   const changes: [string, string][] = [
     ["link set eth0 down", "is down"],
     ["link set eth0 address 02:00:00:00:00:01", "has MAC 02:00:00:00:00:01"],
@@ -325,7 +325,7 @@ rootTest("host-device.check() notices each change", async (t) => {
 });
 
 rootTest(
-  "host-device.gc() releases stale leases, and leaves devices alone",
+  "host-device.gc() releases stale leases, and moves no device",
   async () => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
@@ -347,7 +347,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device asks the IPAM plugin dhcp while the container has the device",
+  "host-device runs the IPAM plugin dhcp while the container has the device",
   async () => {
     using scene = new DeviceScene({ ipam: { type: "dhcp" } });
     const { path } = scene.hosts;

@@ -123,7 +123,7 @@ rootTest(
 );
 
 rootTest(
-  "host-device.gc() restores the other devices if it cannot remove a record",
+  "host-device.gc() restores other devices if it cannot remove one record",
   needsImmutableFiles,
   async () => {
     using scene = new DeviceScene();
@@ -140,7 +140,7 @@ rootTest(
   },
 );
 
-rootTest("host-device keeps records of containers that live", async () => {
+rootTest("host-device keeps the records of running containers", async () => {
   using scene = new DeviceScene();
   await scene.succeed("ADD");
   assertEquals(await findOrphans(scene), []);
@@ -153,7 +153,7 @@ rootTest("host-device keeps records of containers that live", async () => {
 });
 
 rootTest(
-  "host-device.del() keeps the record of hardware that is not back yet",
+  "host-device.del() keeps the record of hardware that has not returned yet",
   async () => {
     using scene = new DeviceScene();
     await scene.succeed("ADD");
@@ -205,7 +205,7 @@ rootTest(
   },
 );
 
-rootTest("host-device.add() leaves no device without a record", async () => {
+rootTest("host-device.add() moves no device without a record", async () => {
   using scene = new DeviceScene();
   const { state } = scene;
   const dataDir = `${scene.hosts.directory}/file`;
@@ -261,7 +261,7 @@ rootTest(
   },
 );
 
-rootTest("host-device gets over a device that vanishes", async (t) => {
+rootTest("host-device.del() succeeds if the device disappears", async (t) => {
   await eachRow(t, ["ADD", "GC", "DEL"], async (command) => {
     using scene = new DeviceScene();
     await endContainer(scene);

@@ -10,7 +10,7 @@ const CONFIG = { cniVersion: "1.0.0", name: "lo", type: "loopback" };
 
 for (const cniVersion of SPEC_VERSIONS) {
   rootTest(
-    `loopback brings lo up and down with cniVersion ${cniVersion}`,
+    `loopback sets lo up and down with cniVersion ${cniVersion}`,
     async () => {
       using hosts = createHosts();
       const config = { ...CONFIG, cniVersion };
@@ -30,7 +30,7 @@ for (const cniVersion of SPEC_VERSIONS) {
   );
 }
 
-rootTest("loopback.add() answers lo, whatever CNI_IFNAME", async () => {
+rootTest("loopback.add() returns lo for any CNI_IFNAME", async () => {
   using hosts = createHosts();
   const { json } = await hosts.run("loopback", "ADD", CONFIG);
   assertEquals(json, {
@@ -49,7 +49,7 @@ rootTest("loopback.add() answers lo, whatever CNI_IFNAME", async () => {
   assertEquals(again.json, json);
 });
 
-rootTest("loopback.add() passes prevResult on", async () => {
+rootTest("loopback.add() returns prevResult unchanged", async () => {
   using hosts = createHosts();
   const prevResult = {
     cniVersion: "1.0.0",
@@ -64,7 +64,7 @@ rootTest("loopback.add() passes prevResult on", async () => {
   assertEquals(isUp(hosts), true);
 });
 
-rootTest("loopback.add() refuses a foreign address", async () => {
+rootTest("loopback.add() refuses a non-loopback address", async () => {
   using hosts = createHosts();
   runIn(hosts.sandbox, "ip", "addr", "add", "10.0.0.1/32", "dev", "lo");
   const { json } = await hosts.run("loopback", "ADD", CONFIG);
@@ -72,13 +72,13 @@ rootTest("loopback.add() refuses a foreign address", async () => {
   assertStringIncludes(json.msg, "10.0.0.1/32");
 });
 
-rootTest("loopback.check() notices that lo is down", async () => {
+rootTest("loopback.check() reports that lo is down", async () => {
   using hosts = createHosts();
   const { json } = await hosts.run("loopback", "CHECK", CONFIG);
   assertEquals(json.msg, 'Interface "lo" is down');
 });
 
-rootTest("loopback.check() notices that an address is gone", async () => {
+rootTest("loopback.check() reports a missing address", async () => {
   using hosts = createHosts();
   const { json: prevResult } = await hosts.run("loopback", "ADD", CONFIG);
   const config = { ...CONFIG, prevResult };
@@ -101,7 +101,7 @@ rootTest("loopback.del() succeeds without a sandbox", async (t) => {
   }, (netns) => `"${netns}"`);
 });
 
-rootTest("loopback leaves the host's own lo alone", async () => {
+rootTest("loopback does not change the host's lo", async () => {
   using hosts = createHosts();
   for (const command of ["ADD", "DEL"]) {
     const env = { CNI_NETNS: hosts.host.path };
@@ -112,14 +112,14 @@ rootTest("loopback leaves the host's own lo alone", async () => {
   assertEquals(lo.flags.includes("UP"), true);
 });
 
-rootTest("loopback fails clearly without a sandbox to add to", async () => {
+rootTest("loopback.add() fails without a network namespace", async () => {
   using hosts = createHosts();
   const env = { CNI_NETNS: "/nonexistent" };
   const { json } = await hosts.run("loopback", "ADD", CONFIG, { env });
   assertEquals(json.code, 8);
 });
 
-rootTest("loopback.del() leaves lo up in another pod's sandbox", async (t) => {
+rootTest("loopback.del() keeps lo up in another pod's sandbox", async (t) => {
   // The process whose ID is in CNI_NETNS has ended; another pod's process has
   // that ID now.
   const rows: [

@@ -12,7 +12,7 @@ import type { Spawned } from "../../tests/_harness/spawn_in.ts";
 const KILLS = 12;
 
 rootTest(
-  "macvlan leaves nothing when it is killed and DEL follows",
+  "macvlan's DEL leaves nothing after a killed ADD",
   allOf(needsKind("macvlan"), needsBin),
   async () => {
     using scene = new MasterScene("macvlan");

@@ -10,7 +10,7 @@ const call = recordCall({
   CNI_NETNS_OVERRIDE: "TRUE",
 }, new TextEncoder().encode('{"é":1}'));
 
-Deno.test("recordCall() has every variable, absent ones empty, and stdin in base64", () => {
+Deno.test("recordCall() records every variable, and stdin in base64", () => {
   assertEquals(call, {
     Command: "ADD",
     CmdArgs: {
@@ -25,7 +25,7 @@ Deno.test("recordCall() has every variable, absent ones empty, and stdin in base
   });
 });
 
-Deno.test("readScript() reads what the Go library writes", () => {
+Deno.test("readScript() reads debug files of the Go library", () => {
   using directory = new PluginDirectory();
   const path = directory.addFile(
     "debug",
@@ -42,7 +42,7 @@ Deno.test("readScript() reads what the Go library writes", () => {
   ]);
 });
 
-Deno.test("readScript() refuses what is not a debug file", async (t) => {
+Deno.test("readScript() refuses malformed debug files", async (t) => {
   using directory = new PluginDirectory();
   const rows: [string, number][] = [
     ["", 6],
@@ -96,7 +96,7 @@ Deno.test("logCall() appends to a list", async (t) => {
   });
 });
 
-Deno.test("logCall() refuses what is not a list, and leaves it", async (t) => {
+Deno.test("logCall() refuses a file that is not a list, and keeps it", async (t) => {
   using directory = new PluginDirectory();
   await eachRow(t, [["{}", 7], ["[", 6]] as const, ([content, code]) => {
     const path = directory.addFile("log", content);

@@ -52,7 +52,7 @@ async function run(
   return ending === undefined ? { output } : { ending, output };
 }
 
-Deno.test("createNoop() does not read the configuration if CNI_ARGS says enough", async (t) => {
+Deno.test("createNoop() does not read the configuration if CNI_ARGS names the file", async (t) => {
   using directory = new PluginDirectory();
   const path = `${directory.path}/debug`;
   writeDebug(path, { ReportVersionSupport: ["9.8.7"] });
@@ -69,7 +69,7 @@ Deno.test("createNoop() does not read the configuration if CNI_ARGS says enough"
   });
 });
 
-Deno.test("createNoop() finds no debug file in an empty DEBUG", () => {
+Deno.test("createNoop() ignores an empty DEBUG", () => {
   const input = inputOf(
     { CNI_ARGS: "DEBUG=" },
     configOf({ debugFile: "/no/such/file" }),
@@ -81,7 +81,7 @@ Deno.test("createNoop() finds no debug file in an empty DEBUG", () => {
   );
 });
 
-Deno.test("noop ends by itself with what it was told", async (t) => {
+Deno.test("noop exits as its debug file says", async (t) => {
   using directory = new PluginDirectory();
   const debugFile = `${directory.path}/debug`;
   const rows: [number | undefined, number][] = [[undefined, 0], [3, 3], [
@@ -95,7 +95,7 @@ Deno.test("noop ends by itself with what it was told", async (t) => {
   }, ([ExitWithCode]) => `ExitWithCode ${ExitWithCode}`);
 });
 
-Deno.test("noop refuses its own namespace as any plugin does, on DEL after all is recorded", async (t) => {
+Deno.test("noop refuses the host's namespace, on DEL after it recorded the call", async (t) => {
   using directory = new PluginDirectory();
   const debugFile = `${directory.path}/debug`;
   for (const [command, recorded] of [["ADD", undefined], ["DEL", "DEL"]]) {

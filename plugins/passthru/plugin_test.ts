@@ -8,7 +8,7 @@ function run(command: string, config: object): Promise<Outcome> {
   return runCommand(passthru, command, { name: "net1", ...config });
 }
 
-Deno.test("passthru.add() answers an empty result in the configuration's version", async (t) => {
+Deno.test("passthru.add() returns an empty result in the configuration's version", async (t) => {
   for (const cniVersion of ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]) {
     await t.step(cniVersion, async () => {
       const { exitCode, stdout } = await run("ADD", { cniVersion });
@@ -19,7 +19,7 @@ Deno.test("passthru.add() answers an empty result in the configuration's version
   }
 });
 
-Deno.test("passthru.add() answers what the plugin before did", async () => {
+Deno.test("passthru.add() returns prevResult", async () => {
   const prevResult = {
     cniVersion: "1.0.0",
     interfaces: [{ name: "eth0", sandbox: "/n" }],
@@ -31,7 +31,7 @@ Deno.test("passthru.add() answers what the plugin before did", async () => {
 });
 
 testRows(
-  "passthru has nothing else to do",
+  "passthru succeeds without output on all other commands",
   ["DEL", "CHECK", "STATUS", "GC"],
   async (command) => {
     const output = await run(command, { cniVersion: "1.1.0" });

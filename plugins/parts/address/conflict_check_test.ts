@@ -12,7 +12,7 @@ import { listPacketSockets } from "../../../tests/_harness/conflict_cases.ts";
 
 for (const [what, state] of [["a", "up"], ["no", "down"]] as const) {
   rootTest(
-    `a call that ends does not use addresses unasked: ${what} carrier`,
+    `an interrupted conflict check fails: ${what} carrier`,
     async () => {
       using hosts = TestHosts.create();
       const { sandbox: netns } = hosts;
@@ -42,7 +42,7 @@ for (const [what, state] of [["a", "up"], ["no", "down"]] as const) {
   );
 }
 
-rootTest("sockets stay open while addresses are replaced", async () => {
+rootTest("the conflict check reuses its sockets", async () => {
   using hosts = TestHosts.create();
   const { sandbox: netns } = hosts;
   const neighbour = hosts.addNetns();

@@ -47,7 +47,7 @@ async function advertise(
   });
 }
 
-rootTest("forwarding leaves the host its advertised router", async (t) => {
+rootTest("forwarding keeps the host's advertised router", async (t) => {
   await eachRow(t, ["bridge", "ptp"], async (type) => {
     using hosts = TestHosts.create();
     const { host } = hosts;

@@ -6,7 +6,7 @@ import { TestHosts } from "../../../testing/test_hosts.ts";
 import { listLiving } from "./attached.ts";
 
 rootTest(
-  "listLiving() takes addresses and attachments from the runtime's cache",
+  "listLiving() reads addresses and attachments from the runtime's cache",
   async () => {
     using hosts = TestHosts.create();
     const { host, sandbox, directory } = hosts;

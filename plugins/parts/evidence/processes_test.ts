@@ -67,7 +67,7 @@ function gather(
   return NodeEvidence.gather({ hostNetns, ...nothing, ...options });
 }
 
-rootTest("evidence: no file is opened that is not a namespace", async () => {
+rootTest("evidence: only namespace files are opened", async () => {
   using hosts = TestHosts.create();
   const { directory } = hosts;
   const leased = `${directory}/leased`;
@@ -100,7 +100,7 @@ rootTest("evidence: too many addresses keep all resources", async () => {
   assertEquals(partial.findReason(owner), undefined);
 });
 
-rootTest("evidence: only root's processes are running plugins", async () => {
+rootTest("evidence: only root's processes count as plugins", async () => {
   const [ofRoot, ofOthers] = [randomId(), randomId()];
   const variables = (container: string): Record<string, string> => ({
     CNI_COMMAND: "DEL",
@@ -147,7 +147,7 @@ Deno.test("isTrusted() accepts processes of root and of the same user", () => {
   assertEquals(isTrusted("", 0), false);
 });
 
-rootTest("evidence: descriptors are found in a large table", async () => {
+rootTest("evidence: a large descriptor table is searched", async () => {
   await using program = await Program.start(
     `ulimit -n 18000
      exec bash -c 'exec 17000< /proc/self/ns/net &&
@@ -159,7 +159,7 @@ rootTest("evidence: descriptors are found in a large table", async () => {
   assertEquals(namespaces.get(findFileId(held) ?? ""), held);
 });
 
-rootTest("evidence: only the beginning of a command line is read", async () => {
+rootTest("evidence: only the start of a command line is read", async () => {
   const [first, last] = [randomId(), randomId()];
   const long = Array.from({ length: 20 }, () => "x ".repeat(30_000));
   await using _program = await Program.start(WAIT, {

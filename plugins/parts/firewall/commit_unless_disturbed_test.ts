@@ -6,7 +6,7 @@ import { testRows } from "../../../tests/_harness/table.ts";
 /** Source: include/uapi/asm-generic/errno-base.h, errno.h. */
 const EPERM = 1, EINTR = 4, ERESTART = 85;
 
-testRows("commitUnlessDisturbed() looks again when others commit meanwhile", [
+testRows("commitUnlessDisturbed() retries if another program committed first", [
   ["plan", EINTR, 3],
   ["commit", ERESTART, 3],
   ["plan", EPERM, 1],
@@ -28,7 +28,7 @@ testRows("commitUnlessDisturbed() looks again when others commit meanwhile", [
   assertEquals(looks, expected);
 }, ([where, errno]) => `${where}, errno ${errno}`);
 
-Deno.test("commitUnlessDisturbed() lets other calls run while others commit", async () => {
+Deno.test("commitUnlessDisturbed() yields to other calls before it retries", async () => {
   let hasRun = false;
   AbortSignal.timeout(0).addEventListener("abort", () => hasRun = true);
   const commit = (): void => {

@@ -8,7 +8,7 @@ import { LinkRemover } from "./link_remover.ts";
 import { deleteLater, deleteLinks, deleteNow } from "./delete_links.ts";
 
 rootTest(
-  "deleteLater() leaves links to the list, if there is one",
+  "deleteLater() hands links to the network list, if one runs",
   async () => {
     using hosts = TestHosts.create();
     using host = Rtnl.open(hosts.host.path);
@@ -30,7 +30,7 @@ rootTest(
 
 for (const kind of ["as a process does", "by a remover"] as const) {
   rootTest(
-    `Links are prepared unless another goes along, ${kind}`,
+    `deleteLinks() prepares a link unless its peer is deleted with it, ${kind}`,
     async () => {
       using hosts = TestHosts.create();
       using host = Rtnl.open(hosts.host.path);
@@ -64,7 +64,7 @@ for (const kind of ["as a process does", "by a remover"] as const) {
     },
   );
 
-  rootTest(`A link that cannot be prepared is deleted, ${kind}`, async () => {
+  rootTest(`deleteLinks() deletes an unprepared link, ${kind}`, async () => {
     using hosts = TestHosts.create();
     using host = Rtnl.open(hosts.host.path);
     const hostNetns = hosts.host.path;
@@ -115,7 +115,7 @@ rootTest("deleteLinks() deletes the others if one cannot be deleted", () => {
 });
 
 rootTest(
-  "A remover that deletes a link by itself prepares it once",
+  "LinkRemover prepares a link once",
   async () => {
     // No socket can be opened there.
     const netns = "/proc/4194304/ns/net";

@@ -70,7 +70,7 @@ const STUCK = hostIfNameOf({
 });
 
 rootTest(
-  "GC of ptp and bridge keeps the addresses of a veth pair that stays, and no others",
+  "GC of ptp and bridge keeps only the addresses of a veth pair that it keeps",
   async (t) => {
     await eachRow(t, ["ptp", "bridge"], async (type) => {
       using scene = await Scene.create(type);
@@ -198,7 +198,7 @@ class Neighbours implements Disposable {
 }
 
 rootTest(
-  "REPAIR of ptp and bridge leaves the host's ends of other attachments alone",
+  "REPAIR of ptp and bridge does not change host ends of other attachments",
   async (t) => {
     const attacks: [name: string, attack: (scene: Neighbours) => unknown][] = [
       [
@@ -231,7 +231,7 @@ rootTest(
 );
 
 rootTest(
-  "DEL of ptp and bridge leaves a veth pair of the Go plugin to its container",
+  "DEL of ptp and bridge keeps the Go plugin's veth pair of another container",
   async (t) => {
     await eachRow(t, ["ptp", "bridge"], async (type) => {
       using scene = new Neighbours(type);

@@ -189,7 +189,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     assertEquals(scene.state, state);
   });
 
-  test("each network has its own link", async () => {
+  test("each network has its own host link", async () => {
     using scene = new AccessScene(type);
     const { hosts, state } = scene;
     await scene.succeed("ADD");
@@ -241,7 +241,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     }
   });
 
-  test("DEL and GC end it although the key is gone", async () => {
+  test("DEL and GC remove the host link after the key was removed", async () => {
     using scene = new AccessScene(type);
     const { state } = scene;
     const key = "cni.dev/valid-attachments";
@@ -261,12 +261,12 @@ for (const type of ["macvlan", "ipvlan"] as const) {
   });
 
   rootTest(
-    `${type} with hostAccess: check() notices everything that was changed`,
+    `${type} with hostAccess: check() reports each change`,
     needs,
     (t) => checkAfterChanges(t, () => new AccessScene(type), changesOf(type)),
   );
 
-  test("repair() makes everything again", async () => {
+  test("repair() restores each removed part", async () => {
     using scene = new AccessScene(type);
     const { hosts: { host, sandbox } } = scene;
     // Attached before the network had the key.
@@ -287,7 +287,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     assertEquals(scene.accessLinks, []);
   });
 
-  test("check() needs only the parameters of the container's addresses", async () => {
+  test("check() reads only the sysctls of the container's address families", async () => {
     using scene = new AccessScene(type);
     const { host } = scene.hosts;
     const set = (place: string, name: string, value: number): void => {
@@ -318,7 +318,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
     await scene.succeed("CHECK", call);
   });
 
-  test("ADD refuses what cannot work, and leaves nothing", async () => {
+  test("ADD refuses unusable configurations, and leaves nothing", async () => {
     using scene = new AccessScene(type);
     const { host } = scene.hosts;
     const script = `ip link add other0 type veth peer name other1
@@ -354,7 +354,7 @@ for (const type of ["macvlan", "ipvlan"] as const) {
 
   for (const peer of listPeers(type)) {
     rootTest(
-      `${type} with hostAccess reaches no container of ${peer.name}, and disturbs none`,
+      `${type} with hostAccess does not affect containers of ${peer.name}`,
       allOf(needs, needsGo(type)),
       async () => {
         using scene = new AccessScene(type);
@@ -395,7 +395,7 @@ function assertSucceeded(outcome: Outcome): Outcome {
 }
 
 rootTest(
-  "macvlan with hostAccess: a container without addresses needs no link",
+  "macvlan with hostAccess creates no link for a container without addresses",
   needsKind("macvlan"),
   async () => {
     using scene = new AccessScene("macvlan", { ipam: undefined });
@@ -491,7 +491,7 @@ rootTest(
 );
 
 rootTest(
-  "ipvlan with hostAccess needs no strict filter",
+  "ipvlan with hostAccess requires a loose reverse path filter",
   needsKind("ipvlan"),
   async () => {
     using scene = new AccessScene("ipvlan");
@@ -533,7 +533,7 @@ rootTest(
 
 for (const [type, mode] of [["macvlan", "vepa"], ["ipvlan", "l3"]] as const) {
   rootTest(
-    `REPAIR of ${type} with hostAccess makes no link on one that the container has chosen`,
+    `REPAIR of ${type} with hostAccess creates no link on a master that the container chose`,
     needsKind(type),
     async (t) => {
       for (const chosen of ["other0", MASTER]) {

@@ -46,7 +46,7 @@ class Fixture implements AsyncDisposable {
   }
 }
 
-rootTest("LinkRemover.now() returns when the link is gone", async () => {
+rootTest("LinkRemover.now() returns after the link was deleted", async () => {
   await using fixture = new Fixture();
   const { rtnl, remover } = fixture;
   let early = 0;
@@ -84,7 +84,7 @@ function countGroups(onGroup: () => void): Disposable {
 }
 
 rootTest(
-  "LinkRemover deletes links that come one after the other",
+  "LinkRemover groups links that arrive one after the other",
   async () => {
     await using fixture = new Fixture();
     const { remover, rtnl } = fixture;
@@ -99,7 +99,7 @@ rootTest(
   },
 );
 
-rootTest("LinkRemover.now() accepts links that are gone", async () => {
+rootTest("LinkRemover.now() accepts deleted links", async () => {
   await using fixture = new Fixture();
   const { remover, rtnl } = fixture;
   const [gone, twice, other] = [
@@ -118,7 +118,7 @@ rootTest("LinkRemover.now() accepts links that are gone", async () => {
 });
 
 rootTest(
-  "LinkRemover.now() names the link that cannot be deleted",
+  "LinkRemover.now() names a link that cannot be deleted",
   async () => {
     await using fixture = new Fixture();
     const { remover, hosts } = fixture;
@@ -137,7 +137,7 @@ rootTest(
 );
 
 rootTest(
-  "LinkRemover deletes links beside one whose caller may not",
+  "LinkRemover deletes the other links of a group with a superseded call",
   async () => {
     await using fixture = new Fixture();
     const { remover, hosts } = fixture;
@@ -151,7 +151,7 @@ rootTest(
 );
 
 rootTest(
-  "LinkRemover deletes no link of a call that may change nothing",
+  "LinkRemover deletes no link of a superseded call",
   async () => {
     await using fixture = new Fixture();
     const { remover } = fixture;
@@ -167,7 +167,7 @@ rootTest(
 );
 
 rootTest(
-  "LinkRemover does without notifications and without answers",
+  "LinkRemover deletes links even if notifications and responses are lost",
   async (t) => {
     const rows: [name: string, prepare: (stack: DisposableStack) => void][] = [
       [
@@ -221,7 +221,7 @@ rootTest(
 );
 
 rootTest(
-  "LinkRemover deletes as in any process once it is closed",
+  "LinkRemover deletes links one by one after it is closed",
   async () => {
     await using fixture = new Fixture();
     const { remover } = fixture;
@@ -235,7 +235,7 @@ rootTest(
 );
 
 rootTest(
-  "LinkRemover deletes links of sandboxes next to the host's",
+  "LinkRemover deletes links of sandboxes and of the host",
   async () => {
     await using fixture = new Fixture();
     const { hosts: { sandbox }, remover } = fixture;
@@ -260,14 +260,14 @@ rootTest(
   },
 );
 
-rootTest("LinkRemover.later() waits until the links are gone", async () => {
+rootTest("LinkRemover.later() waits until the links are deleted", async () => {
   await using fixture = new Fixture();
   const { remover, hosts } = fixture;
   await remover.later([fixture.add("a"), fixture.add("b")]);
   assertEquals(linkNames(hosts.host), ["lo"]);
 });
 
-rootTest("DEL of many pods leaves no link, by one remover", async () => {
+rootTest("DEL of many pods with one LinkRemover leaves no link", async () => {
   await using fixture = new Fixture();
   const { hosts, remover } = fixture;
   const config = {

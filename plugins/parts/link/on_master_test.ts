@@ -128,7 +128,7 @@ for (const [type, keys, before, msg, details] of ROWS) {
 
 for (const type of ["macvlan", "ipvlan"]) {
   rootTest(
-    `${type} gives no container what the host has on the master`,
+    `${type} refuses an address that the host has on the master`,
     needsLinks(type),
     async () => {
       using scene = new PluginScene(type, () => ({

@@ -22,7 +22,7 @@ const args = {
   netnsOverride: false,
 };
 
-rootTest("createSandboxLink() creates, replaces and undoes", async () => {
+rootTest("createSandboxLink() replaces a link, and is undone", async () => {
   using hosts = TestHosts.create();
   using host = Rtnl.open(hosts.host.path);
   using sandbox = Rtnl.open(hosts.sandbox.path);

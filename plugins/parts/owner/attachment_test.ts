@@ -26,7 +26,7 @@ function bytes(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-Deno.test("aliasOf() tells attachments apart, whatever is cut", () => {
+Deno.test("aliasOf() distinguishes attachments whose names are truncated", () => {
   const owners = NAMES.flatMap(([network, containerId, ifName]) => [
     { network, containerId, ifName },
     { network: `${network}x`, containerId, ifName },
@@ -47,19 +47,19 @@ Deno.test("aliasOf() tells attachments apart, whatever is cut", () => {
   }
 });
 
-Deno.test("aliasOf() leaves whole what fits", () => {
+Deno.test("aliasOf() does not shorten names that fit", () => {
   const owner = { network: "n".repeat(180), containerId: ID, ifName: "eth0" };
   assertEquals(aliasOf(owner), `cni/${owner.network}/${ID}/eth0`);
   assertEquals(bytes(aliasOf(owner)), 254);
 });
 
-Deno.test("aliasOf() is what the kernel gives back", () => {
+Deno.test("aliasOf() survives the kernel unchanged", () => {
   const owner = { network: "net1", containerId: "c1", ifName: "half\ud800" };
   const bytes = new TextEncoder().encode(aliasOf(owner));
   assertEquals(new TextDecoder().decode(bytes), aliasOf(owner));
 });
 
-Deno.test("isOfAnother() goes by aliases of ours alone", async (t) => {
+Deno.test("isOfAnother() considers this project's aliases only", async (t) => {
   const owner = { network: "net1", containerId: "c1", ifName: "eth0" };
   const rows: [alias: string | undefined, want: boolean][] = [
     [undefined, false],
@@ -121,7 +121,7 @@ rootTest("ptp refuses an interface name with a NUL", async () => {
   assertEquals(scene.state, state);
 });
 
-rootTest("ptp leaves a link with another attachment's alias", async (t) => {
+rootTest("ptp keeps a link with the alias of another attachment", async (t) => {
   const owner = {
     network: "net1",
     containerId: "test-container",

@@ -15,7 +15,7 @@ Deno.test("stableName() hashes with FNV-1a", async (t) => {
   }, ([text]) => JSON.stringify(text));
 });
 
-Deno.test("stableName() tells attachments apart", () => {
+Deno.test("stableName() differs between attachments", () => {
   const names = [
     stableName("veth", "net", "container", "eth0"),
     stableName("veth", "net", "container", "eth1"),
@@ -27,7 +27,7 @@ Deno.test("stableName() tells attachments apart", () => {
   for (const name of names) assertMatch(name, /^veth[0-9a-f]{11}$/);
 });
 
-Deno.test("shortenWithHash() keeps within the limit, and different texts different", async (t) => {
+Deno.test("shortenWithHash() returns different texts within the limit", async (t) => {
   const rows: [name: string, text: string, maxBytes: number, want: string][] = [
     ["short", "net1", 20, "net1"],
     ["as long as may be", "a".repeat(20), 20, "a".repeat(20)],

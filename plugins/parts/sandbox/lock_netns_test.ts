@@ -10,7 +10,7 @@ const call = {
   signal: undefined,
 };
 
-rootTest("lockSandboxIfPossible() goes on at the time limit", async () => {
+rootTest("lockSandboxIfPossible() continues at the time limit", async () => {
   using sandbox = Rtnl.open("/proc/thread-self/ns/net");
   using _stuck = await lockSandbox(sandbox, call);
   await assertRejects(

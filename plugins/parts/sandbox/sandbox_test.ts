@@ -9,7 +9,7 @@ import { TestHosts } from "../../../testing/test_hosts.ts";
 import { hideBootId } from "../../../tests/_harness/boot_id.ts";
 import { findSandbox, openSandbox, persistentIdOf } from "./sandbox.ts";
 
-rootTest("openSandbox() fails with 8 only for no namespace", async (t) => {
+rootTest("openSandbox() fails with 8 only without a namespace", async (t) => {
   const args = { netns: "/run/netns/any" };
   const rows: [code: number, syscall: string, errno: number][] = [
     [8, "open", 2], // ENOENT
@@ -37,7 +37,7 @@ rootTest("openSandbox() fails with 8 only for no namespace", async (t) => {
   }
 });
 
-rootTest("openSandbox() answers 11 when there are no more descriptors", () => {
+rootTest("openSandbox() fails with 11 if descriptors run out", () => {
   using hosts = TestHosts.create();
   const script = `
       import { openSandbox } from "${new URL("./sandbox.ts", import.meta.url)}";
@@ -66,7 +66,7 @@ rootTest("openSandbox() answers 11 when there are no more descriptors", () => {
   ]);
 });
 
-rootTest("findSandbox() returns undefined only if it is gone", () => {
+rootTest("findSandbox() returns undefined only for a deleted namespace", () => {
   using hosts = TestHosts.create();
   const call = (netns: string): Parameters<typeof findSandbox>[0] => ({
     args: {
@@ -102,7 +102,7 @@ print(os.pidfd_open(os.getpid()), flush=True)
 sys.stdin.read()
 `;
 
-rootTest("a path that leads to a process is no sandbox", async () => {
+rootTest("openSandbox() refuses a path to a process", async () => {
   // setns(2) takes it for the namespace of that process: here, the host's.
   await using child = new Deno.Command("python3", {
     args: ["-c", PIDFD_HOLDER],
@@ -124,7 +124,7 @@ rootTest("a path that leads to a process is no sandbox", async () => {
 });
 
 rootTest(
-  "persistentIdOf() tells nothing of a machine without a boot ID",
+  "persistentIdOf() returns undefined without a boot ID",
   () => {
     using hosts = TestHosts.create();
     using sandbox = openSandbox({ netns: hosts.sandbox.path });

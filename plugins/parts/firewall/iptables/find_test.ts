@@ -18,7 +18,7 @@ function makePath(
   }).join(":");
 }
 
-Deno.test("findIptables() finds what PATH leads to, and its variant", async (t) => {
+Deno.test("findIptables() returns the first program in PATH, and its variant", async (t) => {
   const multi = (name: string): Record<string, string> => ({
     iptables: name,
     [name]: "",

@@ -60,7 +60,7 @@ class Fixture implements Disposable {
   }
 }
 
-rootTest("execute() kills what does not end", async (t) => {
+rootTest("execute() kills a program at its time limit", async (t) => {
   await eachRow(t, Object.entries(HANGING), async ([, script]) => {
     using fixture = new Fixture(script);
     await assertRejects(
@@ -72,7 +72,7 @@ rootTest("execute() kills what does not end", async (t) => {
   }, ([name]) => name);
 });
 
-rootTest("execute() kills a program when its call is given up", async () => {
+rootTest("execute() kills a program when its call is cancelled", async () => {
   using fixture = new Fixture(HANGING["a script whose program hangs"]);
   const call = new AbortController();
   setTimeout(() => call.abort(), 300);
@@ -84,7 +84,7 @@ rootTest("execute() kills a program when its call is given up", async () => {
   await eventually("all are dead", () => fixture.listRunning().length === 0);
 });
 
-rootTest("iptables has a minute besides its wait for the lock", async () => {
+rootTest("iptables has a minute after its wait for the lock", async () => {
   using fixture = new Fixture('echo "$@" > args; exec sleep 600');
   const { netns, path, directory } = fixture;
   const { timeout } = AbortSignal;
@@ -110,7 +110,7 @@ rootTest("iptables has a minute besides its wait for the lock", async () => {
 });
 
 rootTest(
-  "execute() kills what does not end in a process of one call",
+  "execute() kills a program at its time limit in a single-call process",
   async () => {
     using fixture = new Fixture(HANGING["a program that is stopped"]);
     await assertRejects(() => fixture.run(), Overdue);
@@ -119,7 +119,7 @@ rootTest(
 );
 
 rootTest(
-  "execute() gives up on the output of a program that has ended",
+  "execute() stops reading the output of an exited program",
   async () => {
     using fixture = new Fixture(
       HANGING["a script that ends before its program"],
@@ -129,7 +129,7 @@ rootTest(
 );
 
 rootTest(
-  "execute() leaves a program in the group of a process of one call",
+  "execute() keeps a program in the process group of a single call",
   async () => {
     const groupIn = (stat: string): string => stat.split(" ")[4] ?? "";
     const own = groupIn(await Deno.readTextFile("/proc/self/stat"));
@@ -140,7 +140,7 @@ rootTest(
   },
 );
 
-rootTest("execute() runs the programs of an undo after that", async () => {
+rootTest("execute() runs an undo after a cancelled call", async () => {
   using fixture = new Fixture("cat");
   assertEquals(await fixture.run(AbortSignal.abort(), 5), "in");
 });

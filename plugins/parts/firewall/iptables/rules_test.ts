@@ -91,7 +91,7 @@ async function listAll(iptables: Iptables): Promise<unknown[]> {
 }
 
 testVariants(
-  "ensureRules() adds what is missing, and nothing else",
+  "ensureRules() adds missing rules only",
   async (iptables) => {
     await changeRules(
       iptables,
@@ -132,7 +132,7 @@ testVariants(
   },
 );
 
-testVariants("ensureRules() at once adds nothing twice", async (iptables) => {
+testVariants("concurrent ensureRules() add no rule twice", async (iptables) => {
   const calls = Array.from(
     { length: 4 },
     (_, index) => {
@@ -151,7 +151,7 @@ testVariants("ensureRules() at once adds nothing twice", async (iptables) => {
   assertEquals(two.length, 4);
 });
 
-testVariants("calls of a moment share runs of the program", async (real) => {
+testVariants("concurrent calls share runs of the program", async (real) => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   const log = `${directory}/log`;
   for (const suffix of ["", "-restore"]) {
@@ -186,7 +186,7 @@ testVariants("calls of a moment share runs of the program", async (real) => {
 });
 
 testVariants(
-  "ensureRules() fails only the call that was given up",
+  "ensureRules() fails only the cancelled call",
   async (iptables) => {
     const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
     const path = `${directory}/iptables`, hangs = `${directory}/hangs`;
@@ -221,7 +221,7 @@ testVariants(
 );
 
 testVariants(
-  "changeRules() changes all or nothing, and says why",
+  "changeRules() applies all changes or none, and reports the reason",
   async (iptables) => {
     const changes = ["-N ONE", "-A ONE -j NO-SUCH-CHAIN"];
     const refused = (): Promise<void> =>
@@ -279,7 +279,7 @@ function changeOnce(
 }
 
 testVariants(
-  "removeEach() halves the list to find a chain that stays",
+  "removeEach() halves the list to find a chain that cannot be removed",
   async (iptables) => {
     const stale = new StaleChains(iptables);
     await stale.add(["STALE-7"]);
@@ -295,7 +295,7 @@ testVariants(
 );
 
 testVariants(
-  "removeEach() stops if no chain is at fault",
+  "removeEach() stops if the failure is not due to a chain",
   async (iptables) => {
     const stale = new StaleChains(iptables);
     await stale.add(["STALE-7"]);

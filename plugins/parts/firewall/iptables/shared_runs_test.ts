@@ -25,7 +25,7 @@ function doubling(
   return { runs, asked };
 }
 
-Deno.test("SharedRuns does together what was asked for during a run", async () => {
+Deno.test("SharedRuns joins the requests that arrive during a run", async () => {
   const { runs, asked } = doubling();
   const keyed = (input: number): Promise<number> => runs.run("key", input);
   const outputs = await Promise.all([
@@ -38,7 +38,7 @@ Deno.test("SharedRuns does together what was asked for during a run", async () =
   assertEquals(asked.at(-1), [5]);
 });
 
-Deno.test("SharedRuns fails only those whose own work fails", async () => {
+Deno.test("SharedRuns fails only the callers whose own request fails", async () => {
   const { runs, asked } = doubling();
   const outputs = [0, 1, -2, 3].map((input) => runs.run("key", input));
   await assertRejects(() => outputs[2] ?? Promise.resolve(), Error, "no -2");
@@ -52,7 +52,7 @@ Deno.test("SharedRuns fails only those whose own work fails", async () => {
   assertEquals(once.asked, [[1], [-2, 3]]);
 });
 
-Deno.test("SharedRuns goes on without a caller that has given up", async () => {
+Deno.test("SharedRuns continues without a cancelled caller", async () => {
   const isGivenUp = (_: unknown, input: number): boolean => input < 0;
   const { runs, asked } = doubling({ isGivenUp });
   const [, three, gone, four] = [1, 3, -2, 4].map((input) =>
@@ -63,14 +63,14 @@ Deno.test("SharedRuns goes on without a caller that has given up", async () => {
   assertEquals(asked, [[1], [3, -2, 4], [3, 4]]);
 });
 
-Deno.test("SharedRuns keeps apart what claims the same", async () => {
+Deno.test("SharedRuns runs conflicting requests separately", async () => {
   const claimsOf = (input: number): string[] => [`${input % 2}`, `n${input}`];
   const { runs, asked } = doubling({ claimsOf });
   await Promise.all([0, 1, 2, 3, 4].map((input) => runs.run("key", input)));
   assertEquals(asked, [[0], [1, 2], [3, 4]]);
 });
 
-testRows("SharedRuns changes nothing only for a caller that may not", [
+testRows("SharedRuns skips the changes of a superseded caller only", [
   ["who began the runs", 0, [[1, 2]]],
   ["who shares a run", 1, [[0], [2]]],
 ], async ([, superseded, changed]: [string, number, number[][]]) => {

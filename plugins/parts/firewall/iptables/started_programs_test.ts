@@ -11,7 +11,7 @@ const needsInitial = ignoreUnless(
 );
 
 rootTest(
-  "StartedPrograms forgets a program 10 s after its end",
+  "StartedPrograms forgets a program 10 s after it exited",
   needsInitial,
   () => {
     let now = 0;
@@ -36,7 +36,7 @@ rootTest(
 );
 
 rootTest(
-  "StartedPrograms knows none in another PID namespace",
+  "StartedPrograms ignores programs in another PID namespace",
   async () => {
     const child = new Deno.Command("unshare", {
       args: ["--pid", "--fork", "sh", "-c", "echo started; cat"],

@@ -15,7 +15,7 @@ sed -i 1d "$codes"
 exit "$code"
 `;
 
-rootTest("delIptablesMasquerade() fails if the chain stays", async (t) => {
+rootTest("delIptablesMasquerade() fails if the chain remains", async (t) => {
   // Sources: iptables include/xtables.h `OTHER_PROBLEM`, `RESOURCE_PROBLEM`:
   // missing chain; another program has the lock.
   const rows: [name: string, codes: number[], error: string | undefined][] = [

@@ -93,7 +93,7 @@ for (const [name, backend, refused, outcome] of ROWS) {
 
 for (const [name, backend, refused, reason] of LACKING) {
   rootTest(
-    `ptp says that it cannot masquerade: ${name}, ${
+    `ptp fails if it cannot masquerade: ${name}, ${
       backend ?? "no backend named"
     }`,
     needsRuleTools,
