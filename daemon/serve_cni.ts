@@ -13,7 +13,7 @@ import { OWN_NETNS } from "../cni/call/own_netns.ts";
 import type { Plugin } from "../cni/plugin.ts";
 import { writeStderr } from "../base/process/stdio.ts";
 import { CURRENT_VERSION } from "../cni/version.ts";
-import type { Caller } from "./server/call.ts";
+import { type Caller, CallProgress } from "./server/call_progress.ts";
 import { Calls } from "./server/calls.ts";
 import {
   answerCall,
@@ -105,7 +105,7 @@ export async function serveCni(
         env: { CNI_PATH, ...env, ...sent },
         stdin: config,
         ...exe !== undefined && { exe },
-        ...caller,
+        progress: new CallProgress(caller, "waiting"),
         plugin,
         onStderr,
         from: CALL_PATH,

@@ -13,16 +13,8 @@ import { CURRENT_VERSION, isSpecVersion } from "../../cni/version.ts";
 import type { CallProgress } from "./call_progress.ts";
 import type { DeclineReason } from "./decline_reasons.ts";
 
-/** The process that waits for a call. */
-export interface Caller {
-  /** Aborted when the caller disconnects. */
-  readonly signal: AbortSignal;
-  /** Aborts the signal now if the caller has disconnected and no event has reported that yet. */
-  readonly poll: () => void;
-}
-
 /** A call. */
-export interface DaemonCall extends Caller {
+export interface DaemonCall {
   readonly plugin: Plugin;
   readonly env: Environment;
   /** The configuration, byte for byte. */
@@ -36,8 +28,8 @@ export interface DaemonCall extends Caller {
   readonly exe?: string;
   /** Describes the caller in the log. */
   readonly from: string;
-  /** The call's state; if undefined, the call has just been taken. */
-  readonly progress?: CallProgress;
+  /** Where the call is, and why it ends. */
+  readonly progress: CallProgress;
 }
 
 /** The output of a call, or why the call was declined. */

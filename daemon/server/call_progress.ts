@@ -1,13 +1,14 @@
 /**
- * The states of a call in the daemon, and which states can follow each of them.
+ * Where a call in the daemon is, and why it ends.
  *
  * A call is given up if its caller disconnects, a DEL of its attachment arrives or the
- * daemon stops. This is not a state: an ADD ends as soon as it can and is undone, and
- * any other command continues. `RunningCall` decides what a call that was given up may
- * still change.
+ * daemon stops. This is not a state: the call ends as soon as it can, and an ADD is
+ * undone. `RunningCall` decides what a call that was given up may still change.
  *
  * @module
  */
+
+import { JoinedSignal, pause, waitUntil } from "../../base/deadline.ts";
 
 /** The states, each with the states that can follow. */
 const NEXT = {
@@ -35,15 +36,36 @@ const NEXT = {
 /** A state of a call. */
 export type CallState = keyof typeof NEXT;
 
-/** Follows the state of a call. */
+/** The process that waits for a call. */
+export interface Caller {
+  /** Aborted when the caller disconnects. */
+  readonly signal: AbortSignal;
+  /** Aborts the signal now if the caller has disconnected and no event has reported that yet. */
+  readonly poll: () => void;
+}
+
+/**
+ * How long a DEL continues without its caller, in ms: longer than each time limit of a
+ * program that this project's plugins start. Third-party plugins have no limit.
+ */
+const ABANDONED_MS = 120_000;
+
+/** Follows a call from its arrival to its end. */
 export class CallProgress {
   #state: CallState;
   #runner: "daemon" | "caller" | undefined;
   readonly #decision = Promise.withResolvers<void>();
+  readonly #caller: Caller;
+  readonly #cancel = new AbortController();
+  readonly #ended = new AbortController();
+  /** Aborted when the call is given up: its caller disconnected, or it was cancelled. */
+  readonly signal: AbortSignal;
 
   /** @param state `waiting` for a call that the daemon need not take */
-  constructor(state: "arriving" | "waiting" = "arriving") {
+  constructor(caller: Caller, state: "arriving" | "waiting" = "arriving") {
+    this.#caller = caller;
     this.#state = state;
+    this.signal = new JoinedSignal(caller.signal, this.#cancel.signal).signal;
     if (state === "waiting") this.#decide("daemon");
   }
 
@@ -81,8 +103,41 @@ export class CallProgress {
     }
     this.#state = next;
     if (next === "waiting") this.#decide("daemon");
-    if (next === "ended") this.#decide("caller");
+    if (next === "ended") {
+      this.#decide("caller");
+      this.#ended.abort();
+    }
     return true;
+  }
+
+  /** Gives the call up. */
+  cancel(reason: Error): void {
+    this.#cancel.abort(reason);
+  }
+
+  /** Reports whether the call is given up, even if no event has reported it yet. */
+  isGivenUp(): boolean {
+    this.#caller.poll();
+    return this.signal.aborted;
+  }
+
+  /**
+   * Returns the signal that stops the programs and waits of a call that runs. It is
+   * aborted when the call is given up, except that a DEL continues without its caller
+   * for {@linkcode ABANDONED_MS}.
+   */
+  endSignalOf(command: string): AbortSignal {
+    if (command !== "DEL") return this.signal;
+    this.#endAbandoned();
+    return this.#cancel.signal;
+  }
+
+  async #endAbandoned(): Promise<void> {
+    const { signal: ended } = this.#ended;
+    await waitUntil(new Promise(() => {}), this.#caller.signal, ended);
+    if (!ended.aborted) await pause(ABANDONED_MS, ended);
+    if (ended.aborted) return;
+    this.cancel(new Error("its caller disconnected two minutes ago"));
   }
 
   #decide(runner: "daemon" | "caller"): void {

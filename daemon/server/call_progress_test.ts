@@ -1,6 +1,8 @@
 import { assertEquals, assertThrows } from "@std/assert";
+import { eventually } from "../../tests/_harness/eventually.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { CallProgress, type CallState } from "./call_progress.ts";
+import { callerOf, shortened } from "./testing.ts";
 
 /** The states of a call in order, and what is then known. */
 const lives: [
@@ -22,7 +24,7 @@ const lives: [
 
 Deno.test("CallProgress knows who runs a call, and when it may change the node", async (t) => {
   await eachRow(t, lives, async ([states, runner, mayChangeNode]) => {
-    const progress = new CallProgress();
+    const progress = new CallProgress(callerOf());
     for (const state of states) assertEquals(progress.enter(state), true);
     assertEquals(progress.state, states.at(-1) ?? "arriving");
     assertEquals(progress.runner, runner);
@@ -32,7 +34,7 @@ Deno.test("CallProgress knows who runs a call, and when it may change the node",
 });
 
 Deno.test("CallProgress: a call that has ended enters no other state", () => {
-  const progress = new CallProgress("waiting");
+  const progress = new CallProgress(callerOf(), "waiting");
   assertEquals([progress.enter("ended"), progress.enter("running")], [
     true,
     false,
@@ -41,9 +43,20 @@ Deno.test("CallProgress: a call that has ended enters no other state", () => {
 });
 
 Deno.test("CallProgress: a call does not run before it is taken, nor twice", () => {
-  const arriving = new CallProgress();
+  const arriving = new CallProgress(callerOf());
   assertThrows(() => arriving.enter("running"), Error, "arriving");
-  const running = new CallProgress("waiting");
+  const running = new CallProgress(callerOf(), "waiting");
   running.enter("running");
   assertThrows(() => running.enter("running"), Error, "cannot be running");
+});
+
+Deno.test("CallProgress: a DEL continues for two minutes without its caller", async () => {
+  using _ = shortened(120_000);
+  const signal = AbortSignal.abort();
+  const deleting = new CallProgress(callerOf(signal), "waiting");
+  const end = deleting.endSignalOf("DEL");
+  assertEquals([deleting.signal.aborted, end.aborted], [true, false]);
+  await eventually("the call ends", () => end.aborted);
+  const adding = new CallProgress(callerOf(signal), "waiting");
+  assertEquals(adding.endSignalOf("ADD").aborted, true);
 });

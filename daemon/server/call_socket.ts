@@ -163,7 +163,13 @@ class CallExchange implements RequestExchange {
   readonly #heartbeats: Heartbeats;
   readonly #onEnded: () => void;
   readonly #gone = new AbortController();
-  readonly #progress = new CallProgress();
+  readonly #progress = new CallProgress({
+    signal: this.#gone.signal,
+    poll: () => {
+      this.#connection.poll();
+      this.#heartbeats.poll();
+    },
+  });
   readonly #process: PeerProcess;
   readonly #buffer = new RequestBuffer();
   /** The plugin and the command, after the request was read. */
@@ -234,17 +240,13 @@ class CallExchange implements RequestExchange {
         return await this.#declineInTurn(call, identity);
       }
       // The caller may have disconnected already.
-      this.#connection.poll();
-      if (!this.#take()) return this.#decline("caller gone");
+      if (this.#progress.isGivenUp() || !this.#take()) {
+        return this.#decline("caller gone");
+      }
       using _alive = this.#heartbeats.begin(this.#connection);
       const ended = await calls.run({
         ...call,
         exe: caller.exe,
-        signal: this.#gone.signal,
-        poll: () => {
-          this.#connection.poll();
-          this.#heartbeats.poll();
-        },
         from: describePeer(this.#connection.peer),
         progress: this.#progress,
       });
@@ -283,8 +285,7 @@ class CallExchange implements RequestExchange {
         from: describePeer(peer),
         error: describeError(error),
       });
-      this.#connection.poll();
-      return this.#gone.signal.aborted ? "caller gone" : "unknown process";
+      return this.#progress.isGivenUp() ? "caller gone" : "unknown process";
     }
     return findDifference(own, request, caller) ?? caller;
   }
@@ -310,7 +311,7 @@ class CallExchange implements RequestExchange {
   /** Takes the call, unless the caller has stopped waiting for that. */
   #take(): boolean {
     const isSent = this.#connection.send(encodeMessage("taken"));
-    return isSent && !this.#gone.signal.aborted &&
+    return isSent && !this.#progress.signal.aborted &&
       this.#progress.enter("waiting");
   }
 
@@ -319,7 +320,7 @@ class CallExchange implements RequestExchange {
     reason: DeclineReason,
     call: CallIdentity,
   ): Promise<void> {
-    const { signal } = this.#gone;
+    const { signal } = this.#progress;
     const earlier = this.#options.calls.waitForEarlier(call, signal);
     // The caller waits only a second for `taken`.
     if (earlier !== undefined && this.#take()) {

@@ -41,11 +41,11 @@ class Scene implements AsyncDisposable {
           this.waiting.push(plugin.name);
           return earlier?.promise;
         },
-        run: async ({ signal, poll }) => {
+        run: async ({ progress }) => {
           this.begun++;
-          work(poll);
+          work(() => progress.isGivenUp());
           await new Promise<void>((resolve) =>
-            signal.addEventListener("abort", () => resolve())
+            progress.signal.addEventListener("abort", () => resolve())
           );
           throw new Error("nobody reads its outcome");
         },

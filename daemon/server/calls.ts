@@ -134,7 +134,8 @@ export class Calls {
   }
 
   async #runInTurn(running: RunningCall): Promise<Outcome> {
-    const { call, subject, signal } = running;
+    const { call, subject, progress } = running;
+    const { signal } = progress;
     const turn = turnOf(running.command);
     const isFull = this.#queue.waiting >= MAX_WAITING &&
       turn !== "without a slot";
@@ -153,7 +154,7 @@ export class Calls {
     // Otherwise a series of calls would keep the daemon from taking further calls.
     await yieldToEventLoop();
     // The caller may have disconnected while this process was stopped.
-    if (running.isGivenUp()) return cancelledOutcome(subject, signal);
+    if (progress.isGivenUp()) return cancelledOutcome(subject, signal);
     running.begin();
     const { yieldDuring } = slot;
     return await runCall(running, { yieldDuring }, this.#options);

@@ -33,8 +33,9 @@ import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { needsRuleTools } from "../../tests/_harness/rules.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import type { DaemonCall, EndedCall, Outcome } from "./call.ts";
-import { CallProgress } from "./call_progress.ts";
+import { type Caller, CallProgress } from "./call_progress.ts";
 import { Calls } from "./calls.ts";
+import { callerOf, shortened } from "./testing.ts";
 
 /** A plugin that does what it is told, and what it was called for. */
 class Told {
@@ -92,8 +93,7 @@ class Told {
         `{"cniVersion":"1.0.0","name":"n","type":"told"}`,
       ),
       onStderr(): void {},
-      signal,
-      poll,
+      progress: new CallProgress({ signal, poll }, "waiting"),
       from: "a test",
       ...more,
     };
@@ -110,7 +110,7 @@ class Told {
   recordOffered(CNI_COMMAND: string, CNI_CONTAINERID: string): CallProgress {
     const env = { CNI_COMMAND, CNI_CONTAINERID, CNI_IFNAME: "eth0" };
     const stdin = new TextEncoder().encode('{"NAME":"n"}');
-    const progress = new CallProgress();
+    const progress = new CallProgress(callerOf());
     progress.enter("offered");
     this.calls.recordOffered({ env, stdin }, progress);
     return progress;
@@ -367,10 +367,11 @@ Deno.test("Calls: a DEL whose caller is gone leaves the lease of a later ADD", a
   const stdin = new TextEncoder().encode(JSON.stringify(config));
   const told = new Told();
   const gone = new AbortController();
-  const run = (command: string, more: Partial<DaemonCall> = {}): Promise<
-    Outcome
-  > =>
-    told.run(command, "c1", gone.signal, undefined, {
+  const run = (
+    command: string,
+    { signal = gone.signal, poll, ...more }: Partial<DaemonCall & Caller> = {},
+  ): Promise<Outcome> =>
+    told.run(command, "c1", signal, poll, {
       plugin: hostLocal as Plugin,
       stdin,
       ...more,
@@ -464,14 +465,6 @@ Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", as
     assertEquals(told.story.splice(0), isLater ? ["DEL"] : ["DEL", "deleted"]);
   }
 });
-
-/** Shortens waits of a length, until disposal. */
-function shortened(length: number): Disposable {
-  const { timeout } = AbortSignal;
-  AbortSignal.timeout = (ms): AbortSignal =>
-    timeout.call(AbortSignal, ms === length ? 1 : ms);
-  return { [Symbol.dispose]: (): void => void (AbortSignal.timeout = timeout) };
-}
 
 /** Whose iptables waits for another program's lock, and what happens then. */
 const waiting: [command: string, event: string, isKilled: boolean][] = [
@@ -687,8 +680,7 @@ Deno.test("Calls runs what is not a configuration, to get its error", async () =
     env: { CNI_COMMAND: "ADD" },
     stdin: new TextEncoder().encode("["),
     onStderr(): void {},
-    signal: new AbortController().signal,
-    poll(): void {},
+    progress: new CallProgress(callerOf(), "waiting"),
     from: "a test",
   });
   assertEquals(codeOf(outcome), 4);

@@ -13,7 +13,7 @@
 import { concat } from "../../net/bytes.ts";
 import { describeError } from "../../base/error.ts";
 import type { Log } from "../../base/log/log.ts";
-import type { Caller } from "./call.ts";
+import type { Caller } from "./call_progress.ts";
 import {
   PrivateSocket,
   type RequestExchange,

@@ -59,8 +59,9 @@ export async function runCall(
   context: Required<Pick<CallContext, "yieldDuring">>,
   options: RunOptions,
 ): Promise<Outcome> {
-  const { call, command, subject, startedAt, signal, endSignal } = running;
+  const { call, command, subject, startedAt, progress } = running;
   const { stdin } = call;
+  const { signal } = progress;
   let isAttached = false;
   const onAttached = (): void => void (isAttached = true);
   const onProcess = command === "ADD"
@@ -68,7 +69,7 @@ export async function runCall(
     : undefined;
   const input = {
     ...context,
-    signal: endSignal,
+    signal: progress.endSignalOf(command),
     stdin: () => stdin,
     startedAt,
     onAttached,
@@ -76,7 +77,7 @@ export async function runCall(
   };
   const output = await runPlugin(running, call.env, input, options);
   const wasCut = signal.aborted;
-  if (!running.isGivenUp() || command !== "ADD") return output;
+  if (!progress.isGivenUp() || command !== "ADD") return output;
   // After a refused ADD, the container's interface may belong to an earlier ADD.
   const code = codeOf(output);
   const hasFailed = code !== 0 &&
@@ -155,7 +156,7 @@ async function runPlugin(
   return await withSlot(input.yieldDuring, () => withChangeCheck(check, run));
 }
 
-/** Runs another plugin for a call. After ADD, the call ends if its caller has disconnected. */
+/** Runs another plugin for a call. After ADD, the call ends if it is given up. */
 async function invoke(
   running: RunningCall,
   { env: { CNI_COMMAND: command } }: Invocation,
@@ -163,10 +164,8 @@ async function invoke(
 ): Promise<string> {
   if (command === "DEL") await running.beforeDeletion();
   const output = await run();
-  if (command !== "ADD") return output;
-  const { poll, signal } = running.call;
-  poll();
-  signal.throwIfAborted();
+  const { progress } = running;
+  if (command === "ADD" && progress.isGivenUp()) throw progress.signal.reason;
   return output;
 }
 

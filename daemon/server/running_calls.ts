@@ -11,18 +11,11 @@
 
 import { withChangeCheck } from "../../ffi/change_check.ts";
 import type { LocalCall } from "../wire/daemon_timeouts.ts";
-import { JoinedSignal, pause } from "../../base/deadline.ts";
 import { type CallSubject, type DaemonCall, readNetwork } from "./call.ts";
-import { CallProgress } from "./call_progress.ts";
+import type { CallProgress } from "./call_progress.ts";
 
 /** How far the times of files can lag behind the clock, in ms. */
 const CLOCK_MS = 50;
-
-/**
- * How long a DEL continues without its caller, in ms: longer than each time limit of a
- * program that this project's plugins start. Third-party plugins have no limit.
- */
-const ABANDONED_MS = 120_000;
 
 /** Why a call stops before it changes a later attachment. */
 class Superseded extends Error {
@@ -38,7 +31,7 @@ class GarbageOutdated extends Error {
 /** A call that arrived after an earlier call of its attachment. */
 interface LaterCall {
   readonly command: string;
-  readonly progress: CallProgress;
+  readonly progress: Pick<CallProgress, "runner" | "decision">;
 }
 
 /**
@@ -53,15 +46,6 @@ export class RunningCall {
   /** When the call arrived, by the process's clock, in ms. */
   readonly arrivedMs: number = performance.now();
   readonly progress: CallProgress;
-  /** Aborted when the call is given up: its caller disconnected, or it was cancelled. */
-  readonly signal: AbortSignal;
-  /**
-   * Stops the call's programs and waits: aborted when the call is given up, except that
-   * a DEL continues without its caller for {@linkcode ABANDONED_MS}.
-   */
-  readonly endSignal: AbortSignal;
-  readonly #cancel = new AbortController();
-  readonly #ended = new AbortController();
   #waitedMs = 0;
   /** ADDs and DELs of the attachment that arrived later. */
   readonly #later: LaterCall[] = [];
@@ -79,22 +63,7 @@ export class RunningCall {
     this.call = call;
     this.subject = subject;
     this.#pollSockets = pollSockets;
-    this.progress = call.progress ?? new CallProgress("waiting");
-    this.signal = new JoinedSignal(call.signal, this.#cancel.signal).signal;
-    if (this.command !== "DEL") {
-      this.endSignal = this.signal;
-      return;
-    }
-    this.endSignal = this.#cancel.signal;
-    const onAbort = (): void => void this.#endAbandoned();
-    call.signal.addEventListener("abort", onAbort, { once: true });
-  }
-
-  /** Cancels a call whose caller has disconnected after {@linkcode ABANDONED_MS}. */
-  async #endAbandoned(): Promise<void> {
-    await pause(ABANDONED_MS, this.#ended.signal);
-    if (this.#ended.signal.aborted) return;
-    this.cancel(new Error("its caller disconnected two minutes ago"));
+    this.progress = call.progress;
   }
 
   /** CNI_COMMAND. */
@@ -113,32 +82,16 @@ export class RunningCall {
     this.#waitedMs = performance.now() - this.arrivedMs;
   }
 
-  /** Marks the call as ended. */
-  end(): void {
-    this.progress.enter("ended");
-    this.#ended.abort();
-  }
-
-  /** Gives the call up. */
-  cancel(reason: Error): void {
-    this.#cancel.abort(reason);
-  }
-
-  /** Reports whether the call is given up, even if no event has reported it yet. */
-  isGivenUp(): boolean {
-    this.call.poll();
-    return this.signal.aborted;
-  }
-
   /**
    * Records an ADD or a DEL of the same attachment that arrived later. An ADD stops a DEL
    * that continues without its caller.
    */
-  recordLaterCall(command: string, progress: CallProgress): void {
-    this.#later.push({ command, progress });
-    const isOver = this.command === "DEL" && command === "ADD" &&
-      this.isGivenUp();
-    if (isOver) this.cancel(new Error("the container is attached again"));
+  recordLaterCall(later: LaterCall): void {
+    this.#later.push(later);
+    const isOver = this.command === "DEL" && later.command === "ADD" &&
+      this.progress.isGivenUp();
+    if (!isOver) return;
+    this.progress.cancel(new Error("the container is attached again"));
   }
 
   /**
@@ -147,7 +100,7 @@ export class RunningCall {
    * daemon has taken waits for this call, which must be undone first.
    */
   async isSuperseded(): Promise<boolean> {
-    if (!this.isGivenUp()) return false;
+    if (!this.progress.isGivenUp()) return false;
     this.#poll();
     const later = [...this.#later];
     await Promise.all(later.map(({ progress }) => progress.decision));
@@ -173,7 +126,8 @@ export class RunningCall {
    * @throws {Error} If the call is superseded
    */
   beforeChange(): void {
-    if (!this.progress.mayChangeNode || !this.isGivenUp()) return;
+    const { progress } = this;
+    if (!progress.mayChangeNode || !progress.isGivenUp()) return;
     if (this.command === "GC") throw new GarbageOutdated();
     this.#poll();
     if (isAttachedAgain(this.#later)) throw new Superseded();
@@ -209,7 +163,7 @@ export class RunningCalls {
     this.#calls.add(running);
     return {
       [Symbol.dispose]: (): void => {
-        running.end();
+        running.progress.enter("ended");
         this.#calls.delete(running);
         if (this.#calls.size === 0) this.#onIdle?.();
       },
@@ -218,17 +172,17 @@ export class RunningCalls {
 
   #cancelEarlier({ attachment }: CallSubject): void {
     for (const running of this.#calls) {
-      const { command, subject } = running;
+      const { command, subject, progress } = running;
       if (subject.attachment !== attachment) continue;
-      const isRepeated = command === "DEL" && running.isGivenUp();
+      const isRepeated = command === "DEL" && progress.isGivenUp();
       if (command !== "ADD" && !isRepeated) continue;
-      running.cancel(new Error("a DEL of the attachment arrived"));
+      progress.cancel(new Error("a DEL of the attachment arrived"));
     }
   }
 
   /** Cancels all calls. */
   cancelAll(reason: Error): void {
-    for (const running of this.#calls) running.cancel(reason);
+    for (const { progress } of this.#calls) progress.cancel(reason);
   }
 
   /** Resolves when no call runs or waits. */
@@ -252,7 +206,7 @@ export class RunningCalls {
     const { CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = env;
     for (const running of this.#find({ containerId, ifName })) {
       if (running.subject.network !== readNetwork(stdin)) continue;
-      running.recordLaterCall(command, progress);
+      running.recordLaterCall({ command, progress });
     }
   }
 
@@ -262,18 +216,17 @@ export class RunningCalls {
    * @param calls Undefined if the calls are unknown
    */
   recordLocalCalls(calls: readonly LocalCall[] | undefined): void {
-    const progress = new CallProgress();
-    progress.enter("ended");
+    const progress = { runner: "caller", decision: Promise.resolve() } as const;
     if (calls === undefined) {
       // A runtime or the node daemon can remove an orphan, but not restore an attachment.
       for (const running of this.#calls) {
-        running.recordLaterCall("ADD", progress);
+        running.recordLaterCall({ command: "ADD", progress });
       }
     }
     for (const { command, network, ...names } of calls ?? []) {
       for (const running of this.#find(names)) {
         if (running.subject.network !== network) continue;
-        running.recordLaterCall(command, progress);
+        running.recordLaterCall({ command, progress });
       }
     }
   }

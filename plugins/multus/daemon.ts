@@ -11,6 +11,7 @@ import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import type { PluginLookup } from "../../cni/invoke/in_process.ts";
 import type { Plugin } from "../../cni/plugin.ts";
+import { CallProgress } from "../../daemon/server/call_progress.ts";
 import type {
   DaemonOptions,
   RunningDaemon,
@@ -140,7 +141,8 @@ export class MultusService implements Disposable {
       if (plugin === undefined) {
         throw new Error("this daemon does not include multus");
       }
-      const entry = { ...call, ...caller, plugin, onStderr, from };
+      const progress = new CallProgress(caller, "waiting");
+      const entry = { ...call, progress, plugin, onStderr, from };
       const ended = await calls.run(entry);
       calls.report(ended);
       const { outcome } = ended;
