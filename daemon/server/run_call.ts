@@ -49,10 +49,8 @@ export interface RunOptions {
 }
 
 /**
- * Runs a call. After an ADD that is given up, runs the DEL that a runtime runs after
- * an ADD without a result, even if a DEL waits, which might not run in the daemon. An ADD
- * that has failed by itself has already undone its own part, and an ADD of an attached
- * container does not change the attachment.
+ * Runs a call. An ADD that is given up is undone by the DEL that a runtime runs after an
+ * ADD without a result, even if a DEL waits, which might not run in the daemon.
  */
 export async function runCall(
   running: RunningCall,
@@ -60,37 +58,54 @@ export async function runCall(
   options: RunOptions,
 ): Promise<Outcome> {
   const { call, command, subject, startedAt, progress } = running;
-  const { stdin } = call;
-  const { signal } = progress;
-  let isAttached = false;
-  const onAttached = (): void => void (isAttached = true);
-  const onProcess = command === "ADD"
-    ? watchSecondAdd(call, onAttached)
-    : undefined;
   const input = {
     ...context,
     signal: progress.endSignalOf(command),
-    stdin: () => stdin,
+    stdin: () => call.stdin,
     startedAt,
-    onAttached,
-    onProcess,
   };
-  const output = await runPlugin(running, call.env, input, options);
-  const wasCut = signal.aborted;
-  if (!progress.isGivenUp() || command !== "ADD") return output;
-  // After a refused ADD, the container's interface may belong to an earlier ADD.
-  const code = codeOf(output);
-  const hasFailed = code !== 0 &&
-    (!wasCut || isAttached || REFUSALS.includes(code));
-  if (!hasFailed) await undo(running, output, context, options);
-  return cancelledOutcome(subject, signal);
+  if (command !== "ADD") {
+    return await runPlugin(running, call.env, input, options);
+  }
+  const { output, end } = await runAdd(running, input, options);
+  if (!progress.isGivenUp()) return output;
+  if (end === "attached" || end === "interrupted") {
+    await undo(running, output, context, options);
+  }
+  return cancelledOutcome(subject, progress.signal);
 }
 
 /**
- * Codes with which plugins refuse an ADD, such as a second ADD of an attachment. With
- * any other code, the ADD may have been interrupted while it waited for a program or a
- * server that continues.
+ * How an ADD ended:
+ *
+ * - `attached`: it has attached the container
+ * - `refused`: it did not attach the container, whose interface may belong to an earlier
+ *   ADD
+ * - `failed`: by itself; it has undone its own part
+ * - `interrupted`: it was given up; a program or a server for which it waited may continue
  */
+type AddEnd = "attached" | "refused" | "failed" | "interrupted";
+
+/** Runs an ADD, and determines how it ended. */
+async function runAdd(
+  running: RunningCall,
+  input: PluginInput,
+  options: RunOptions,
+): Promise<{ readonly output: DispatchOutput; readonly end: AddEnd }> {
+  const { call: { env }, progress: { signal } } = running;
+  let isSecond = false;
+  const onAttached = (): void => void (isSecond = true);
+  const onProcess = watchSecondAdd(env, onAttached);
+  const watched = { ...input, onAttached, onProcess };
+  const output = await runPlugin(running, env, watched, options);
+  const code = codeOf(output);
+  if (code === 0) return { output, end: "attached" };
+  const isRefused = isSecond || REFUSALS.includes(code);
+  const end = isRefused ? "refused" : signal.aborted ? "interrupted" : "failed";
+  return { output, end };
+}
+
+/** Codes with which plugins refuse an ADD, such as a second ADD of an attachment. */
 const REFUSALS: readonly number[] = [
   ErrorCode.IncompatibleVersion,
   ErrorCode.UnsupportedField,
@@ -108,7 +123,7 @@ const REFUSALS: readonly number[] = [
  * refuse a second ADD with one of the {@linkcode REFUSALS}.
  */
 function watchSecondAdd(
-  { env }: Pick<DaemonCall, "env">,
+  env: DaemonCall["env"],
   onAttached: () => void,
 ): CallContext["onProcess"] {
   return async (starting) => {
@@ -124,12 +139,15 @@ function watchSecondAdd(
 /** Commands that can change a later attachment of the container. */
 const CHANGING: readonly string[] = ["ADD", "DEL", "GC"];
 
+/** The input that the daemon sets for each run of a plugin, and for some runs. */
+type PluginInput =
+  & Pick<DispatchInput, "stdin" | "signal" | "yieldDuring">
+  & Partial<DispatchInput>;
+
 async function runPlugin(
   running: RunningCall,
   env: DaemonCall["env"],
-  input:
-    & Pick<DispatchInput, "stdin" | "signal" | "yieldDuring">
-    & Partial<DispatchInput>,
+  input: PluginInput,
   options: RunOptions,
 ): Promise<DispatchOutput> {
   const { plugin, onStderr, exe } = running.call;
