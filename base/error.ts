@@ -127,6 +127,14 @@ export class CniError extends Error {
   }
 }
 
+/** Creates the error of a configuration that is not valid: code 7. */
+export function invalidConfig(
+  message: string,
+  options?: ConstructorParameters<typeof CniError>[2],
+): CniError {
+  return new CniError(ErrorCode.InvalidNetworkConfig, message, options);
+}
+
 /** Lists an error and its causes, outermost first; a cycle ends the list. */
 export function listCauses(error: unknown): unknown[] {
   const chain = new Set<unknown>();

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, ErrorCode, invalidConfig } from "../../base/error.ts";
 import type { Ip } from "../../net/ip.ts";
 import {
   countAddresses,
@@ -119,14 +119,16 @@ export function allocateRequested(
 ): Candidate {
   const range = findRange(set, requested);
   if (range === undefined) {
-    throw refuse(`${requested} not in range set ${formatRangeSet(set)}`);
+    throw invalidConfig(`${requested} not in range set ${formatRangeSet(set)}`);
   }
   if (range.gateway?.equals(requested)) {
-    throw refuse(`requested ip ${requested} is subnet's gateway`);
+    throw invalidConfig(`requested ip ${requested} is subnet's gateway`);
   }
   const block = range.excluded.find((block) => block.contains(requested));
   if (block !== undefined) {
-    throw refuse(`requested ip ${requested} is excluded`, `by ${block}`);
+    throw invalidConfig(`requested ip ${requested} is excluded`, {
+      details: `by ${block}`,
+    });
   }
   if (reserve(requested)) return { ip: requested, range };
   throw new NotFreeError(
@@ -135,8 +137,4 @@ export function allocateRequested(
       formatRangeSet(set)
     }`,
   );
-}
-
-function refuse(message: string, details = ""): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message, { details });
 }

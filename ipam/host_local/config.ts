@@ -5,7 +5,7 @@
  */
 
 import { type CmdArgs, loadArgs, parseArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, ErrorCode, invalidConfig } from "../../base/error.ts";
 import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
@@ -38,12 +38,12 @@ export function rangeSetsOf(
   cniVersion: string,
 ): RangeSet[] {
   if (ipam === undefined) {
-    throw invalid("IPAM config missing 'ipam' key");
+    throw invalidConfig("IPAM config missing 'ipam' key");
   }
   const { subnet, ...bounds } = ipam;
   if (subnet === undefined && (bounds.exclude ?? []).length > 0) {
     // Otherwise withheld addresses would be allocated.
-    throw invalid(
+    throw invalidConfig(
       '"exclude" belongs to no range: move it into the ranges of "ranges"',
     );
   }
@@ -52,7 +52,7 @@ export function rangeSetsOf(
     ...subnet === undefined ? [] : [[{ ...bounds, subnet }]],
     ...ipam.ranges ?? [],
   ];
-  if (configs.length === 0) throw invalid("no IP ranges specified");
+  if (configs.length === 0) throw invalidConfig("no IP ranges specified");
   const sets = configs.map(resolveRangeSet);
   checkOnePerFamily(
     sets.map(([range]) => range?.subnet.family),
@@ -86,10 +86,6 @@ function requestedInArgs(cniArgs: string): Ip[] {
     IP: (list) => list.split(",").map((ip) => parseRequestedIp(ip.trim())),
   });
   return IP ?? [];
-}
-
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
 /** Reports whether the addresses of a network are persistent. */

@@ -7,7 +7,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, invalidConfig } from "../../base/error.ts";
 import { checkGatewayFamily } from "../../cni/result/one_per_family.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
@@ -66,7 +66,7 @@ export function resolveRangeSet(
   position: number,
 ): RangeSet {
   const refuse = (why: string): CniError =>
-    invalid(`invalid range set ${position}: ${why}`);
+    invalidConfig(`invalid range set ${position}: ${why}`);
   const ranges = configs.map((config) => {
     try {
       return resolveRange(config);
@@ -102,7 +102,7 @@ export function checkDisjoint(sets: readonly RangeSet[]): void {
   const right = sets.findIndex((set, j) =>
     j > left && clashes[j] && set.some((range) => overlapsAny(sorted, range))
   );
-  throw invalid(`range set ${left} overlaps with ${right}`);
+  throw invalidConfig(`range set ${left} overlaps with ${right}`);
 }
 
 /**
@@ -116,7 +116,7 @@ export function checkDisjoint(sets: readonly RangeSet[]): void {
 export function resolveRange(config: RangeConfig): Range {
   const { subnet } = config;
   if (subnet.hasHostBits) {
-    throw invalid(
+    throw invalidConfig(
       "Network has host bits set. For a subnet mask of length " +
         `${subnet.prefixLength} the network address is ${subnet.network}`,
     );
@@ -130,15 +130,15 @@ export function resolveRange(config: RangeConfig): Range {
   const isReversed = start.compare(end) > 0;
   const { rangeStart, rangeEnd } = config;
   if (rangeStart && !rangeEnd && isReversed && subnet.contains(start)) {
-    throw invalid(
+    throw invalidConfig(
       `RangeStart ${start} is after RangeEnd ${end} in network ${subnet}`,
     );
   }
   if (rangeStart && (isReversed || !subnet.contains(start))) {
-    throw invalid(`RangeStart ${start} not in network ${subnet}`);
+    throw invalidConfig(`RangeStart ${start} not in network ${subnet}`);
   }
   if (isReversed || !subnet.contains(end)) {
-    throw invalid(`RangeEnd ${end} not in network ${subnet}`);
+    throw invalidConfig(`RangeEnd ${end} not in network ${subnet}`);
   }
   const gateway = config.gateway ?? (hostBits === 0 ? undefined : first);
   checkGatewayFamily(subnet, gateway);
@@ -150,14 +150,14 @@ export function resolveRange(config: RangeConfig): Range {
 function checkExcluded(block: Cidr, subnet: Cidr): void {
   const { network, ip, prefixLength } = block;
   if (block.hasHostBits) {
-    throw invalid(
+    throw invalidConfig(
       `Exclude ${block} has host bits set. For a subnet mask of length ` +
         `${prefixLength} the network address is ${network}`,
     );
   }
   if (subnet.containsCidr(block)) return;
   const excluded = prefixLength === ip.bitLength ? ip : block;
-  throw invalid(`Exclude ${excluded} not in network ${subnet}`);
+  throw invalidConfig(`Exclude ${excluded} not in network ${subnet}`);
 }
 
 /** Reports whether the range contains the address, withheld or not. */
@@ -269,8 +269,4 @@ function sortByStart(ranges: RangeSet): Range[] {
 
 function overlaps(one: Range, other: Range): boolean {
   return rangeContains(one, other.start) || rangeContains(other, one.start);
-}
-
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }

@@ -5,7 +5,7 @@
  */
 
 import { loadArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, ErrorCode, invalidConfig } from "../../base/error.ts";
 import {
   checkGatewayFamily,
   checkOnePerFamily,
@@ -47,7 +47,7 @@ export function addressesOf(
   >,
 ): StaticAddress[] {
   const { ipam, runtimeConfig } = config;
-  if (ipam === undefined) throw invalid("IPAM config missing 'ipam' key");
+  if (ipam === undefined) throw invalidConfig("IPAM config missing 'ipam' key");
   const fromCniArgs = readCniArgs(args.args);
   const requested = [config.args?.cni?.ips, runtimeConfig?.ips]
     .map((ips) => (ips ?? []).map(parseRequested))
@@ -74,7 +74,7 @@ function parseConfigured(
 ): StaticAddress {
   const address = parseCidr(text);
   if (address !== undefined) return { address, gateway };
-  throw invalid(
+  throw invalidConfig(
     `the 'address' field is expected to be in CIDR notation, got: '${text}'`,
   );
 }
@@ -82,7 +82,7 @@ function parseConfigured(
 function parseRequested(text: string): Cidr {
   const address = parseCidr(text);
   if (address !== undefined) return address;
-  throw invalid(
+  throw invalidConfig(
     `an entry in the 'ips' field is NOT in CIDR notation, got: '${text}'`,
   );
 }
@@ -165,10 +165,6 @@ function withKnownGateway(
 
 function parseCidr(text: string): Cidr | undefined {
   return unlessNoAddress(() => Cidr.parse(text));
-}
-
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
 function invalidArg(message: string): CniError {

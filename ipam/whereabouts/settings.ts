@@ -8,7 +8,12 @@
 
 import { join } from "@std/path/posix";
 import type { Environment } from "../../base/process/environment.ts";
-import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  invalidConfig,
+} from "../../base/error.ts";
 import { readTextFile, unlessUnreachable } from "../../base/files/io.ts";
 import { decode, parseJson } from "../../base/json/json.ts";
 import type { Call } from "../../cni/plugin.ts";
@@ -109,7 +114,7 @@ function parseFile(text: string, path: string): unknown {
   try {
     return parseJson(text, `"${path}"`);
   } catch (error) {
-    throw invalid(describeError(error));
+    throw invalidConfig(describeError(error));
   }
 }
 
@@ -117,7 +122,7 @@ function readText(path: string): string | undefined {
   try {
     return unlessUnreachable(() => readTextFile(path));
   } catch (error) {
-    throw invalid(`Cannot read "${path}": ${describeError(error)}`);
+    throw invalidConfig(`Cannot read "${path}": ${describeError(error)}`);
   }
 }
 
@@ -141,7 +146,7 @@ export function checkEnds(settings: Settings): void {
     const { start = range_start, end = range_end } = range;
     if (start === undefined || end === undefined) continue;
     if (start.family !== end.family || start.compare(end) <= 0) continue;
-    throw invalid(`range ends at ${end}, before its start ${start}`);
+    throw invalidConfig(`range ends at ${end}, before its start ${start}`);
   }
 }
 
@@ -187,7 +192,9 @@ export function findNodeName(
   const given = env["NODENAME"]?.trim() ||
     paths.map((path) => readText(path)?.trim()).find((name) => name);
   if (given) return given;
-  throw invalid("node_slice_size: the node's name is unknown; set NODENAME");
+  throw invalidConfig(
+    "node_slice_size: the node's name is unknown; set NODENAME",
+  );
 }
 
 /** The pod and the interface of a call. */
@@ -203,8 +210,4 @@ export type WhereaboutsCall = Call<WhereaboutsConfig>;
 
 function notConfigured(message: string): NotConfiguredError {
   return new NotConfiguredError(ErrorCode.InvalidNetworkConfig, message);
-}
-
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }

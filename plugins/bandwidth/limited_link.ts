@@ -5,7 +5,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { invalidConfig } from "../../base/error.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -37,7 +37,7 @@ export function getLimitedLink(
   { interfaces }: Result,
   ifName: string,
 ): PlacedLink {
-  if (interfaces.length === 0) throw refusal("no interfaces provided");
+  if (interfaces.length === 0) throw invalidConfig("no interfaces provided");
   const link = sandbox.link.find(ifName);
   if (link !== undefined && INSIDE.includes(link.kind)) {
     return { host: sandbox, end: link, isInside: true };
@@ -45,14 +45,14 @@ export function getLimitedLink(
   const peerIndex = peerIndexOf(ifName, link);
   const end = findHostEnd(host, sandbox, link);
   if (end === undefined) {
-    throw refusal(`veth peer with index ${peerIndex} is not in host ns`);
+    throw invalidConfig(`veth peer with index ${peerIndex} is not in host ns`);
   }
   if (interfaces.some(({ name, sandbox }) => !sandbox && name === end.name)) {
     return { host, end, isInside: false };
   }
-  throw refusal(
+  throw invalidConfig(
     "no veth peer of container interface found in host ns",
-    `prevResult does not list "${end.name}"`,
+    { details: `prevResult does not list "${end.name}"` },
   );
 }
 
@@ -81,14 +81,15 @@ export function findLimitedLink(
 
 function peerIndexOf(ifName: string, end: Link | undefined): number {
   const what = `container interface ${ifName} has no veth peer`;
-  if (end === undefined) throw refusal(`${what}: there is no such interface`);
+  if (end === undefined) {
+    throw invalidConfig(`${what}: there is no such interface`);
+  }
   if (end.kind === "veth" && end.linkIndex) return end.linkIndex;
-  throw refusal(
+  throw invalidConfig(
     `${what}: its kind is "${end.kind}"`,
-    "bandwidth limits veth pairs, such as those of ptp and bridge, and interfaces of macvlan, ipvlan, vlan and host-device",
+    {
+      details:
+        "bandwidth limits veth pairs, such as those of ptp and bridge, and interfaces of macvlan, ipvlan, vlan and host-device",
+    },
   );
-}
-
-function refusal(message: string, details = ""): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message, { details });
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { invalidConfig } from "../../base/error.ts";
 import type { Cidr } from "../../net/cidr.ts";
 import type { BandwidthConfig } from "./schema.ts";
 
@@ -82,10 +82,10 @@ function limitOf(bitsPerSecond = 0, givenBurst = 0): Limit | undefined {
     ? givenBurst
     : defaultBurstOf(bitsPerSecond);
   if (bitsPerSecond === 0 && burstBits !== 0) {
-    throw invalid("if burst is set, rate must also be set");
+    throw invalidConfig("if burst is set, rate must also be set");
   }
   if (Math.floor(burstBits / 8) >= TOO_LARGE_BURST) {
-    throw invalid("burst cannot be more than 4GB");
+    throw invalidConfig("burst cannot be more than 4GB");
   }
   return bitsPerSecond === 0 ? undefined : { bitsPerSecond, burstBits };
 }
@@ -101,7 +101,7 @@ function scopeOf(
   { shapedSubnets = [], unshapedSubnets = [] }: Block,
 ): TrafficScope | undefined {
   if (shapedSubnets.length > 0 && unshapedSubnets.length > 0) {
-    throw invalid(
+    throw invalidConfig(
       "unshapedSubnets and shapedSubnets cannot be both specified, " +
         "one of them should be discarded",
     );
@@ -109,8 +109,4 @@ function scopeOf(
   const isShaped = shapedSubnets.length > 0;
   const networks = isShaped ? shapedSubnets : unshapedSubnets;
   return networks.length === 0 ? undefined : { isShaped, networks };
-}
-
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }

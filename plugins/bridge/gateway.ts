@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, invalidConfig } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { IpConfig, Result, Route } from "../../cni/result/result.ts";
 import { isLearned } from "../../cni/result/learned.ts";
@@ -49,7 +49,7 @@ export function routedThroughBridge(
   { isGateway, isDefaultGateway }: GatewaySettings,
 ): Pick<Result, "ips" | "routes"> {
   if (ips.length === 0) {
-    throw refuse("IPAM plugin returned missing IP config");
+    throw invalidConfig("IPAM plugin returned missing IP config");
   }
   const completed = isGateway ? ips.map(withGateway) : ips;
   return {
@@ -60,20 +60,16 @@ export function routedThroughBridge(
   };
 }
 
-function refuse(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
-}
-
 /** Completes an address with the bridge's as its gateway. */
 function withGateway(ip: IpConfig): IpConfig {
   const { address, gateway = gatewayFor(address) } = ip;
   if (isLearned(ip)) {
-    throw refuse(
+    throw invalidConfig(
       `Cannot make the bridge the gateway of ${address}: the network has a router`,
     );
   }
   if (gateway.family !== address.family || gateway.equals(address.ip)) {
-    throw refuse(
+    throw invalidConfig(
       `IPAM plugin returned unusable gateway ${gateway} for ${address}`,
     );
   }
@@ -229,7 +225,7 @@ function listOtherContainers(
 }
 
 function hasOtherAddress({ name }: Link, gateway: Cidr): CniError {
-  return refuse(
+  return invalidConfig(
     `"${name}" already has an IP address different from ${gateway}`,
   );
 }

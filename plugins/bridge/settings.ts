@@ -5,7 +5,7 @@
  */
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { invalidConfig } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { Mac } from "../../net/mac.ts";
 import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";
@@ -114,14 +114,9 @@ export function vlanGatewayNameOf(
   return `${bridge}.${vlan}`;
 }
 
-function refuse(message: string, cause?: unknown): CniError {
-  const options = cause === undefined ? {} : { cause };
-  return new CniError(ErrorCode.InvalidNetworkConfig, message, options);
-}
-
 function checkedVlan(vlan: number): number | undefined {
   if (vlan < 0 || vlan > MAX_VLAN) {
-    throw refuse(
+    throw invalidConfig(
       `invalid VLAN ID ${vlan} (must be between 0 and ${MAX_VLAN})`,
     );
   }
@@ -130,10 +125,12 @@ function checkedVlan(vlan: number): number | undefined {
 
 function checkTogether(settings: BridgeSettings): void {
   if (settings.isLayer3 && settings.leavesContainerDown) {
-    throw refuse("cannot use IPAM when DisableContainerInterface flag is set");
+    throw invalidConfig(
+      "cannot use IPAM when DisableContainerInterface flag is set",
+    );
   }
   if (settings.hairpin && settings.promiscuous) {
-    throw refuse(
+    throw invalidConfig(
       "cannot set hairpin mode and promiscuous mode at the same time",
     );
   }
@@ -150,10 +147,12 @@ function checkName(name: string): void {
   try {
     checkInterfaceName(name);
   } catch (error) {
-    throw refuse(message, error);
+    throw invalidConfig(message, { cause: error });
   }
   if (!name.includes("%")) return;
-  throw refuse(`${message}: the kernel would replace the % with a number`);
+  throw invalidConfig(
+    `${message}: the kernel would replace the % with a number`,
+  );
 }
 
 /**

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, invalidConfig } from "../../base/error.ts";
 import type { TrunkItem } from "./schema.ts";
 
 /** The highest VLAN ID; 4095 is reserved. */
@@ -42,24 +42,20 @@ function idsBetween({ minID, maxID }: TrunkItem): number[] {
   if (maxID === undefined) throw incomplete("maxID");
   const first = checked("minID", minID), last = checked("maxID", maxID);
   if (last < first) {
-    throw refuse("minID is greater than maxID in trunk parameter");
+    throw invalidConfig("minID is greater than maxID in trunk parameter");
   }
   return Array.from({ length: last - first + 1 }, (_, at) => first + at);
 }
 
 function checked(key: string, id: number): number {
   if (id > 0 && id <= MAX_VLAN) return id;
-  throw refuse(`incorrect trunk ${key} parameter`);
+  throw invalidConfig(`incorrect trunk ${key} parameter`);
 }
 
 function incomplete(key: string): CniError {
-  return refuse(
+  return invalidConfig(
     `minID and maxID should be configured simultaneously, ${key} is missing`,
   );
-}
-
-function refuse(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
 /** @param ids In ascending order */

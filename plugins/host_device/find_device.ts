@@ -5,7 +5,7 @@
  */
 
 import { checkInterfaceName } from "../../cni/call/args.ts";
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, ErrorCode, invalidConfig } from "../../base/error.ts";
 import { exists, ifPossible } from "../../base/files/io.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -49,7 +49,9 @@ export function deviceKeysOf(
   const isPci = Boolean(id) && exists(pciDirectory(sysfs, id));
   const isAuxiliary = Boolean(id) && !isPci;
   if (isAuxiliary && !exists(auxiliaryDirectory(sysfs, id))) {
-    throw invalid(`runtime config DeviceID ${id} not found or unsupported`);
+    throw invalidConfig(
+      `runtime config DeviceID ${id} not found or unsupported`,
+    );
   }
   const keys = {
     device,
@@ -59,7 +61,7 @@ export function deviceKeysOf(
     auxiliary: isAuxiliary ? id : undefined,
   };
   if (Object.values(keys).some(Boolean)) return keys;
-  throw invalid(
+  throw invalidConfig(
     'specify either "device", "hwaddr", "kernelpath" or "pciBusID"',
   );
 }
@@ -168,9 +170,9 @@ function parseMac(text: string): Mac {
   try {
     return Mac.parse(text);
   } catch (cause) {
-    throw invalid(
+    throw invalidConfig(
       `failed to find host device: failed to parse MAC address "${text}"`,
-      cause,
+      { cause },
     );
   }
 }
@@ -203,7 +205,7 @@ function netDirectoryIn(kernelpath: string, sysfs: string): string {
     const real = realPath(path) ?? path;
     if (real.startsWith(realPath(devices) ?? devices)) return path;
   }
-  throw invalid(
+  throw invalidConfig(
     `failed to find host device: kernel device path "${kernelpath}" ` +
       "must be absolute and begin with /sys/devices/",
   );
@@ -240,10 +242,6 @@ function auxiliaryDirectory(sysfs: string, id = ""): string {
 
 function list(directory: string): string[] {
   return [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
-}
-
-function invalid(message: string, cause?: unknown): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message, { cause });
 }
 
 function missing(message: string, cause?: unknown): CniError {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, ErrorCode, invalidConfig } from "../../base/error.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Cidr } from "../../net/cidr.ts";
@@ -171,7 +171,7 @@ export function toMapping(
   for (const [what, port] of Object.entries({ containerPort, hostPort })) {
     if (port > 0 && port <= 0xffff) continue;
     const name = what === "hostPort" ? "host" : "container";
-    throw refusal(`Invalid ${name} port number: ${port}`);
+    throw invalidConfig(`Invalid ${name} port number: ${port}`);
   }
   return { protocol, hostPort, containerPort, hostIp: hostIP };
 }
@@ -180,7 +180,7 @@ export function toMapping(
 function refuseContradictions(config: PortmapConfig): void {
   const { backend, markMasqBit, externalSetMarkChain } = config;
   if (markMasqBit !== undefined && externalSetMarkChain !== undefined) {
-    throw refusal("Cannot specify externalSetMarkChain and markMasqBit");
+    throw invalidConfig("Cannot specify externalSetMarkChain and markMasqBit");
   }
   if (backend !== undefined) refuseForeignOptions(backend, config);
 }
@@ -204,7 +204,7 @@ export function refuseForeignOptions(
     ["conditionsV6", syntaxOf(config.conditionsV6)],
   ].filter(([, needed]) => needed === other).map(([key]) => key);
   if (foreign.length > 0) {
-    throw refusal(
+    throw invalidConfig(
       `${backend} backend was requested but configuration contains ` +
         `${other}-specific options [${foreign.join(" ")}]`,
     );
@@ -219,7 +219,9 @@ function refuseStatements(
   const texts = { conditionsV4, conditionsV6 };
   for (const [key, words] of Object.entries(texts)) {
     if (!words.some((word) => /[;\r\n]/.test(word))) continue;
-    throw refusal(`${key}: a condition may not contain ";" or a line break`);
+    throw invalidConfig(
+      `${key}: a condition may not contain ";" or a line break`,
+    );
   }
 }
 
@@ -253,8 +255,4 @@ export function describePort(
 ): string {
   const of = hostIp === undefined ? "" : ` of ${hostIp}`;
   return `${hostPort}/${protocol}${of}`;
-}
-
-function refusal(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { invalidConfig } from "../../base/error.ts";
 import type { Rollback } from "../../base/rollback.ts";
 import type { Call } from "../../cni/plugin.ts";
 import { isErrno } from "../../ffi/errno.ts";
@@ -72,13 +72,11 @@ export function createTapLink(
 
 function getBridge(sandbox: Rtnl, name: string): Link {
   const link = sandbox.link.find(name);
-  const refuse = (message: string): CniError =>
-    new CniError(ErrorCode.InvalidNetworkConfig, message);
   if (link === undefined) {
-    throw refuse(`failed to get bridge ${name}: Link not found`);
+    throw invalidConfig(`failed to get bridge ${name}: Link not found`);
   }
   if (isBridge(link)) return link;
-  throw refuse(`Interface "${name}" of the container is not a bridge`);
+  throw invalidConfig(`Interface "${name}" of the container is not a bridge`);
 }
 
 /**

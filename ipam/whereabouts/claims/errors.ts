@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../base/error.ts";
+import { CniError, ErrorCode, invalidConfig } from "../../../base/error.ts";
 import type { Ip } from "../../../net/ip.ts";
 
 /** An address that was wanted is another's. */
@@ -30,12 +30,14 @@ export function conflict(ip: Ip, why: string): ConflictError {
 
 /** The claim's address is in no range, and was not allocated before. */
 export function outside(ip: Ip): CniError {
-  return invalid(`the IPAMClaim's address ${ip} is in none of the ranges`);
+  return invalidConfig(
+    `the IPAMClaim's address ${ip} is in none of the ranges`,
+  );
 }
 
 /** The claim belongs to another interface of the pod. */
 export function otherInterface(ifName: string | undefined): CniError {
-  return invalid(
+  return invalidConfig(
     `the IPAMClaim has the addresses of interface "${ifName}": each ` +
       "interface needs a claim of its own",
   );
@@ -59,9 +61,5 @@ export function inUseBy(name: string, pod: string): CniError {
 
 /** The claim, or the configuration, does not fit the pod. */
 export function unfit(name: string, why: string): CniError {
-  return invalid(`IPAMClaim "${name}" ${why}`);
-}
-
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
+  return invalidConfig(`IPAMClaim "${name}" ${why}`);
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../base/error.ts";
+import { invalidConfig } from "../../../base/error.ts";
 import { JoinedSignal } from "../../../base/deadline.ts";
 import type { Log } from "../../../base/log/log.ts";
 import type {
@@ -90,7 +90,7 @@ async function listExtended(
     if (results.length > 0) {
       return results.map((result) => ({ result, resourceName }));
     }
-    throw invalid(`request ${requestName} not found in claim ${claim}`);
+    throw invalidConfig(`request ${requestName} not found in claim ${claim}`);
   });
   return await Promise.all(wanted.map(async ({ result, resourceName }) => {
     const published = await directory.findPublished(result);
@@ -124,12 +124,8 @@ function requireResource(
   if (typeof device !== "string" && device.resourceName === resourceName) {
     return device;
   }
-  throw invalid(
+  throw invalidConfig(
     `Cannot use device "${name}" of request "${request}" as ` +
       `"${resourceName}": ${flaw}`,
   );
-}
-
-function invalid(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }

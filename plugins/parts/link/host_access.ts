@@ -20,7 +20,7 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../../base/error.ts";
+import { invalidConfig } from "../../../base/error.ts";
 import { unlessMissing } from "../../../base/files/io.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
 import type { Rollback } from "../../../base/rollback.ts";
@@ -225,7 +225,9 @@ function planAccess(
   const { hostAddresses = [] } = config;
   for (const { address: { ip } } of ips) {
     if (!hostAddresses.some((own) => own.equals(ip))) continue;
-    throw refuse(`Cannot give the container ${ip}: hostAddresses has it`);
+    throw invalidConfig(
+      `Cannot give the container ${ip}: hostAddresses has it`,
+    );
   }
   const ofMaster = listAddresses(host, lower);
   const priority = metricOf({ network, containerId, ifName });
@@ -237,7 +239,7 @@ function planAccess(
     );
     const found = usable.find((one) => one.contains(address.ip)) ?? usable[0];
     if (found !== undefined) return found.ip;
-    throw refuse(
+    throw invalidConfig(
       `Cannot reach ${address.ip} from the host: "${lower.name}" has no IPv${address.family} address: add one to hostAddresses`,
     );
   };
@@ -288,13 +290,9 @@ function checkReversePath(host: Rtnl, { name }: Link): void {
       ).sort().reverse(),
   );
   if (value !== 1) return;
-  throw refuse(
+  throw invalidConfig(
     `Cannot reach containers from the host: net.ipv4.conf.${name}.rp_filter is 1: set it to 2, or set hostAddresses`,
   );
-}
-
-function refuse(message: string): CniError {
-  return new CniError(ErrorCode.InvalidNetworkConfig, message);
 }
 
 /** Creates what is missing of the access link, and the container's routes. */
@@ -431,7 +429,7 @@ function checkHostAddress(
   const output = host.link.find(entry.nextHops[0]?.ifindex ?? 0)?.name ?? "";
   if (output === name && !entry.isUnicast) return;
   if (output === lower.name && entry.isUnicast && !entry.hasGateway) return;
-  throw refuse(
+  throw invalidConfig(
     `Cannot assign ${ip} to the host: it already has ` +
       (entry.isUnicast
         ? `a route to it over "${output}"`
