@@ -85,6 +85,8 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
   },
 
   async check(call): Promise<void> {
+    const { Differences } = await import("../../cni/call/differences.ts");
+    const differences = new Differences();
     for (const family of familiesOf(call.config)) {
       const key = { ...attachmentOf(call), family };
       const lease = await askDaemon(call, { command: "CHECK", key });
@@ -101,12 +103,15 @@ export const dhcp: Plugin<DhcpConfig> = definePlugin({
         : `${
           lease.family === 6 ? "the interface" : "prevResult"
         } lacks the leased address ${lease.address}`;
-      throw new CniError(
-        ErrorCode.Internal,
-        `dhcp: "${call.args.ifName}" has no valid lease`,
-        { details },
-      );
+      await differences.collect(() => {
+        throw new CniError(
+          ErrorCode.Internal,
+          `dhcp: "${call.args.ifName}" has no valid lease`,
+          { details },
+        );
+      });
     }
+    differences.throwAny();
   },
 
   async del(call): Promise<void> {

@@ -37,13 +37,13 @@ export async function checkLeases(
   const unleased = given.filter((ip) => !leased.has(String(ip)));
   // Other addresses might be from a chained plugin.
   const lost = unleased.length === given.length
-    ? unleased[0]
-    : unleased.find((ip) => sets.some((set) => findRange(set, ip)));
-  if (leases.length > 0 && lost === undefined) return;
+    ? unleased
+    : unleased.filter((ip) => sets.some((set) => findRange(set, ip)));
+  if (leases.length > 0 && lost.length === 0) return;
   throw new CniError(
     ErrorCode.Internal,
     `host-local: Failed to find address added by container ${call.args.containerId}`,
-    lost === undefined ? {} : { details: `${lost} is not leased` },
+    { details: lost.map((ip) => `${ip} is not leased`).join("\n") },
   );
 }
 

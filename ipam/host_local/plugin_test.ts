@@ -400,6 +400,12 @@ Deno.test("hostLocal.check() compares the leases with the result", async (t) => 
       "",
     ],
     ["not leased", {}, result("10.1.2.2/24"), "10.1.2.2 is not leased"],
+    [
+      "two not leased",
+      {},
+      result("10.1.2.2/24", "10.1.2.3/24"),
+      "10.1.2.2 is not leased\n10.1.2.3 is not leased",
+    ],
     ["not leased, no result", {}, {}, undefined],
     [
       "leased to another",

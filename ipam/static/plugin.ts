@@ -31,7 +31,7 @@ export const staticIpam: Plugin<StaticConfig> = definePlugin({
     return { interfaces: [], ips, routes, dns };
   },
 
-  check(call): void {
+  async check(call): Promise<void> {
     const expected = addressesOf(call);
     if (call.prevResult === undefined) {
       throw new CniError(
@@ -40,7 +40,12 @@ export const staticIpam: Plugin<StaticConfig> = definePlugin({
       );
     }
     const { ips } = call.prevResult;
-    for (const address of expected) checkAddress(address, ips, call);
+    const { Differences } = await import("../../cni/call/differences.ts");
+    const differences = new Differences();
+    for (const address of expected) {
+      await differences.collect(() => checkAddress(address, ips, call));
+    }
+    differences.throwAny();
   },
 
   status(call): void {

@@ -377,6 +377,16 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
       [wrong],
       "its gateway is 10.10.0.254, but in prevResult 10.10.0.253",
     ],
+    [
+      "two missing addresses",
+      staticConfig({
+        addresses: [ADDRESS, { address: "2001:db8::1/64" }],
+      }),
+      [],
+      "prevResult has no such address\n" +
+      "also: static: Failed to match addr 2001:db8::1 on interface eth0; " +
+      "prevResult has no such address",
+    ],
   ];
   await eachRow(t, rows, async ([, given, ips, details]) => {
     const prevResult = { cniVersion: "1.1.0", ips };

@@ -5,6 +5,7 @@
  */
 
 import { CniError, describeError, ErrorCode } from "../../base/error.ts";
+import { Differences } from "../../cni/call/differences.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { ClaimKey } from "./claims/ipam_claim.ts";
 import { findClaimRecord, listRecords } from "./pools.ts";
@@ -31,6 +32,7 @@ export async function checkRecords(session: Session): Promise<void> {
   if (ipamClaim !== undefined) {
     return await checkClaim(session, prevResult, ipamClaim);
   }
+  const differences = new Differences();
   for (const { name, range } of await session.pools()) {
     const pool = await api.findPool(name);
     const records = pool ? listRecords(pool, range.cidr, call.log) : [];
@@ -39,12 +41,12 @@ export async function checkRecords(session: Session): Promise<void> {
       prevResult.ips.some(({ address }) => address.ip.equals(record.ip))
     );
     if (isThere) continue;
-    throw new CniError(
-      ErrorCode.Internal,
-      `IPPool "${name}" has no address of prevResult for container ` +
+    differences.add({
+      msg: `IPPool "${name}" has no address of prevResult for container ` +
         `${owner.containerId}, interface ${owner.ifName}`,
-    );
+    });
   }
+  differences.throwAny();
 }
 
 /**
@@ -61,14 +63,15 @@ async function checkClaim(
   const held = ips.filter(({ address }) =>
     !addresses.some((one) => one.address.ip.equals(address.ip))
   );
+  const differences = new Differences();
   for (const { address } of held) {
     if (await findClaimRecord(api, networkName, claim, address)) continue;
-    throw new CniError(
-      ErrorCode.Internal,
-      `no IPPool has ${address} for IPAMClaim ` +
+    differences.add({
+      msg: `no IPPool has ${address} for IPAMClaim ` +
         `"${claim.namespace}/${claim.name}"`,
-    );
+    });
   }
+  differences.throwAny();
 }
 
 /**

@@ -22,7 +22,7 @@ import type { LimitedLink } from "./directions.ts";
 import { findIfb } from "./ifb.ts";
 import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";
 import { isRedirected } from "./redirect.ts";
-import { findDifference } from "./token_bucket.ts";
+import { listBucketProblems } from "./token_bucket.ts";
 
 /**
  * Checks that traffic that the link sends is limited.
@@ -73,62 +73,58 @@ function checkLimit(
   limit: LinkLimit,
 ): void {
   const root = traffic.qdisc.find(link.index, Parent.Root);
-  const rootProblem = findRootProblem(root, limit);
+  const { kind } = rootOf(limit);
   // Classes and filters depend on the qdisc.
-  const problems = rootProblem === undefined
+  const problems = root?.kind === kind
     ? [
-      findClassProblem(traffic, link, limit),
-      findFilterProblem(traffic, link, limit),
+      ...listRootProblems(root, limit),
+      ...listClassProblems(traffic, link, limit),
+      ...listFilterProblems(traffic, link, limit),
     ]
-    : [rootProblem];
+    : [`Failed to find qdisc: there is no ${kind}`];
   throwDifferences(
-    problems.filter((problem) => problem !== undefined)
-      .map((problem) => ({ msg: `${problem} on "${link.name}"` })),
+    problems.map((problem) => ({ msg: `${problem} on "${link.name}"` })),
   );
 }
 
-function findRootProblem(
-  root: Qdisc | undefined,
-  limit: LinkLimit,
-): string | undefined {
+function listRootProblems(root: Qdisc, limit: LinkLimit): string[] {
   const wanted = rootOf(limit);
-  if (root?.kind !== wanted.kind) {
-    return `Failed to find qdisc: there is no ${wanted.kind}`;
-  }
-  if (wanted.kind === "htb" && wanted.defaultClass !== root.defaultClass) {
-    return "Default class doesn't match";
-  }
-  return root.bucket && findDifference(limit.bucket, root.bucket);
+  const hasDefault = wanted.kind !== "htb" ||
+    wanted.defaultClass === root.defaultClass;
+  return [
+    ...hasDefault ? [] : ["Default class doesn't match"],
+    ...root.bucket ? listBucketProblems(limit.bucket, root.bucket) : [],
+  ];
 }
 
-function findClassProblem(
+function listClassProblems(
   traffic: TrafficControl,
   link: Link,
   limit: LinkLimit,
-): string | undefined {
+): string[] {
   const wanted = classesOf(link, limit);
-  if (wanted.length === 0) return undefined;
+  if (wanted.length === 0) return [];
   const actual = traffic.class.list(link.index);
   const isThere = (one: HtbClass): boolean =>
     actual.some(({ handle, bytesPerSecond, bufferTicks }) =>
       handle === one.handle && bytesPerSecond === one.bytesPerSecond &&
       bufferTicks === one.bufferTicks
     );
-  return wanted.every(isThere) ? undefined : "Class doesn't match";
+  return wanted.every(isThere) ? [] : ["Class doesn't match"];
 }
 
-function findFilterProblem(
+function listFilterProblems(
   traffic: TrafficControl,
   link: Link,
   limit: LinkLimit,
-): string | undefined {
+): string[] {
   const wanted = filtersOf(link, limit);
   const [first] = wanted;
-  if (first === undefined) return undefined;
+  if (first === undefined) return [];
   const actual = traffic.filter.list(link.index, first.parent);
   const isThere = (one: NewFilter): boolean =>
     actual.some((other) => isSameFilter(one, other));
-  return wanted.every(isThere) ? undefined : "Filter doesn't match";
+  return wanted.every(isThere) ? [] : ["Filter doesn't match"];
 }
 
 function isSameFilter(wanted: NewFilter, actual: Filter): boolean {

@@ -26,7 +26,7 @@ rootTest(
     const filter = (match: string, target: string): string =>
       `tc filter add dev ${HOST_END} ingress protocol all prio 1 ` +
       `u32 match ${match} action mirred egress redirect dev ${target}`;
-    const rows: [name: string, commands: string[], text: string][] = [
+    const rows: [name: string, commands: string[], ...texts: string[]][] = [
       [
         "no limit towards the container",
         [`tc qdisc del dev ${HOST_END} root`],
@@ -44,6 +44,13 @@ rootTest(
         "another rate",
         [bucket(HOST_END, { rate: "99mbit" })],
         "Rate doesn't match",
+      ],
+      [
+        "another rate, limit and burst",
+        [bucket(HOST_END, { rate: "99mbit", limit: "9", burst: "1248000" })],
+        "Rate doesn't match",
+        "Limit doesn't match",
+        "Buffer doesn't match",
       ],
       [
         "another limit",
@@ -88,7 +95,7 @@ rootTest(
         "does not redirect",
       ],
     ];
-    await eachRow(t, rows, async ([name, commands, text]) => {
+    await eachRow(t, rows, async ([name, commands, ...texts]) => {
       using hosts = TestHosts.create();
       const pair = new LimitedPair(hosts);
       const keys = { ...WIDE, prevResult: await pair.add(WIDE) };
@@ -97,7 +104,8 @@ rootTest(
         const [program = "", ...args] = command.split(" ");
         runIn(hosts.host, program, ...args);
       }
-      assertFailure(await pair.run("CHECK", keys), 999, text);
+      const checked = await pair.run("CHECK", keys);
+      for (const text of texts) assertFailure(checked, 999, text);
       const { json } = await pair.run("REPAIR", keys);
       // Another program's queue stays.
       const isForeign = name === "another queue towards the container";

@@ -109,25 +109,28 @@ export function frameBytes(mtu: number): number {
   return mtu + HEADER_BYTES;
 }
 
-/**
- * Compares the kernel's bucket with the expected bucket.
- *
- * @returns The difference, in the Go plugin's words; undefined if they match
- */
-export function findDifference(
+/** Lists the differences between two buckets, in the Go plugin's words. */
+export function listBucketProblems(
   wanted: Bucket,
   actual: TokenBucket,
-): string | undefined {
+): string[] {
+  const problems: string[] = [];
   if (actual.bytesPerSecond !== wanted.bytesPerSecond) {
-    return `Rate doesn't match: ${actual.bytesPerSecond} bytes per second instead of ${wanted.bytesPerSecond}`;
+    problems.push(
+      `Rate doesn't match: ${actual.bytesPerSecond} bytes per second instead of ${wanted.bytesPerSecond}`,
+    );
   }
   if (actual.limitBytes !== wanted.limitBytes) {
-    return `Limit doesn't match: ${actual.limitBytes} bytes instead of ${wanted.limitBytes}`;
+    problems.push(
+      `Limit doesn't match: ${actual.limitBytes} bytes instead of ${wanted.limitBytes}`,
+    );
   }
   if (!isSameBuffer(wanted, actual.bufferTicks)) {
-    return `Buffer doesn't match: ${actual.bufferTicks} ticks instead of ${wanted.bufferTicks}`;
+    problems.push(
+      `Buffer doesn't match: ${actual.bufferTicks} ticks instead of ${wanted.bufferTicks}`,
+    );
   }
-  return undefined;
+  return problems;
 }
 
 /** Maximum error of rounding to microseconds and to ticks, in ticks. */

@@ -19,7 +19,6 @@ import { checkChange } from "../../ffi/change_check.ts";
 import { JoinedSignal, waitUntil } from "../../base/deadline.ts";
 import { tryAll } from "../../base/rollback.ts";
 import { Ip } from "../../net/ip.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
 import type { Backend, FirewallHost } from "./backend.ts";
 import { withRules } from "./rule_backends.ts";
 import {
@@ -61,17 +60,21 @@ export const firewalldBackend: Backend = {
 
   async check(host, protection): Promise<void> {
     const { zone } = host;
+    const { Differences } = await import("../../cni/call/differences.ts");
+    const differences = new Differences();
     using bus = await openBus(host);
     for (const source of protection.addresses.map(sourceOf)) {
-      if (await callZone(bus, "querySource", zone, source) !== true) {
-        throw checkFailure(
-          `failed to find the address ${source} in ${zone} zone`,
-        );
-      }
+      if (await callZone(bus, "querySource", zone, source) === true) continue;
+      const msg = `failed to find the address ${source} in ${zone} zone`;
+      differences.add({ msg });
     }
-    if (protection.policy === undefined) return;
-    const alone = { ...protection, isPolicyOnly: true };
-    await withRules((backend) => backend.check(host, alone));
+    if (protection.policy !== undefined) {
+      const alone = { ...protection, isPolicyOnly: true };
+      await differences.collect(() =>
+        withRules((backend) => backend.check(host, alone))
+      );
+    }
+    differences.throwAny();
   },
 
   async del(host, addresses: readonly Ip[]): Promise<void> {

@@ -31,7 +31,7 @@
 
 import { NetNs } from "../../ffi/netns.ts";
 import type { Ip, IpFamily } from "../../net/ip.ts";
-import { checkFailure } from "../parts/link/check_link.ts";
+import { throwDifferences } from "../parts/link/check_link.ts";
 import { getIptables } from "../parts/firewall/iptables/find.ts";
 import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import {
@@ -88,15 +88,19 @@ export const iptablesBackend: Backend = {
   },
 
   async check(host, protection): Promise<void> {
+    // The families have shared rules in common.
+    const found = new Set<string>();
     await eachFamily(host, protection, async (iptables, { rules }) => {
       const listing = await listTable(iptables);
       const isThere = presenceTest(listing);
-      const missing = rules.find((rule) => !isThere(rule));
-      if (missing !== undefined) throw absenceOf(missing);
+      for (const rule of rules) {
+        if (!isThere(rule)) found.add(describeAbsence(rule));
+      }
       if (misplacedIn(listing).length > 0) {
-        throw checkFailure(`expected ${PRIVATE} to come first in ${FORWARD}`);
+        found.add(`expected ${PRIVATE} to come first in ${FORWARD}`);
       }
     });
+    throwDifferences([...found].map((msg) => ({ msg })));
   },
 
   async del(host, addresses, link): Promise<void> {
@@ -366,11 +370,9 @@ function wordsOf(line: string): string {
   return splitRule(line).join("\0").replace(/\(ingressPolicy: [^)]*\)/, "");
 }
 
-function absenceOf({ chain, args }: IptablesRule): Error {
+function describeAbsence({ chain, args }: IptablesRule): string {
   const isOfAddress = args.includes("ACCEPT");
-  return checkFailure(
-    `expected ${isOfAddress ? "" : `${chain} `}rule [${
-      args.join(" ")
-    }] not found`,
-  );
+  return `expected ${isOfAddress ? "" : `${chain} `}rule [${
+    args.join(" ")
+  }] not found`;
 }

@@ -111,7 +111,16 @@ rootTest(
 );
 
 rootTest("firewall.check() reports each change", needs, async (t) => {
-  const rows: [backend: string, command: string, text: string][] = [
+  const rows: [backend: string, command: string, ...texts: string[]][] = [
+    [
+      "iptables",
+      "iptables -F CNI-FORWARD; ip6tables -D CNI-FORWARD 2; iptables -D CNI-ISOLATION-STAGE-1 1; iptables -I FORWARD -j REJECT",
+      "expected rule [-s 10.0.0.2/32 -j ACCEPT] not found",
+      "expected rule [-d 10.0.0.2/32 -m conntrack",
+      "expected rule [-d 2001:db8:1:2::1/128 -m conntrack",
+      "expected CNI-ISOLATION-STAGE-1 rule",
+      "expected CNI-FORWARD to come first in FORWARD",
+    ],
     [
       "iptables",
       "iptables -D CNI-FORWARD -s 10.0.0.2/32 -j ACCEPT",
@@ -183,13 +192,15 @@ rootTest("firewall.check() reports each change", needs, async (t) => {
       "expected 10.0.0.2, 2001:db8:1:2::1 in table",
     ],
   ];
-  await eachRow(t, rows, async ([backend, command, text]) => {
+  await eachRow(t, rows, async ([backend, command, ...texts]) => {
     using scene = new FirewallScene({ backend, ...ISOLATED });
     const { prevResult } = scene;
     await scene.succeed("ADD", { prevResult });
     change(scene, command);
     const state = [scene.rules, scene.table];
-    await scene.fail("CHECK", [999, text], { prevResult });
+    for (const text of texts) {
+      await scene.fail("CHECK", [999, text], { prevResult });
+    }
     assertEquals([scene.rules, scene.table], state, "CHECK changed something");
     await scene.succeed("ADD", { prevResult });
     await scene.succeed("CHECK", { prevResult });

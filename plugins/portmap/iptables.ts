@@ -12,7 +12,8 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError } from "../../base/error.ts";
+import type { Difference } from "../../cni/call/differences.ts";
 import type { AttachmentId } from "../../cni/config/types.ts";
 import { NetNs } from "../../ffi/netns.ts";
 import type { IpFamily } from "../../net/ip.ts";
@@ -35,8 +36,9 @@ import {
   changeRules,
   deleteLineOf,
   ensureRules,
-  findMissingRule,
   type IptablesRule,
+  listChains,
+  listMissingRules,
   listRules,
   removeEach,
 } from "../parts/firewall/iptables/rules.ts";
@@ -67,7 +69,7 @@ import {
   portRulesOf,
   skeletonOf,
 } from "./iptables_rules.ts";
-import { checkLoopback, guardLoopback } from "./loopback.ts";
+import { guardLoopback, listLoopbackProblems } from "./loopback.ts";
 import {
   type ForwardedPort,
   IPTABLES_HOSTPORTS as HOSTPORTS,
@@ -102,12 +104,16 @@ export const iptablesBackend: Backend = {
 
   async check(host, forwarding): Promise<void> {
     const names = await chainNamesOf(forwarding.owner);
+    const { Differences } = await import("../../cni/call/differences.ts");
+    const differences = new Differences();
     using netns = NetNs.open(host.hostNetns);
     for (const address of forwarding.addresses) {
       const iptables = openIptables(host, netns, address.family);
-      await checkRules(iptables, { forwarding, address, names });
+      const want = { forwarding, address, names };
+      differences.add(...await listProblems(iptables, want));
     }
-    await checkLoopback(host, forwarding);
+    differences.add(...await listLoopbackProblems(host, forwarding));
+    differences.throwAny();
   },
 
   async del(host, owner, _named, gone): Promise<void> {
@@ -217,25 +223,26 @@ async function forward(
   return others;
 }
 
-/** @throws {CniError} 999 if a rule of a container is missing */
-async function checkRules(
+/** Lists the missing rules of a container, and the chains that do not exist. */
+async function listProblems(
   iptables: Iptables,
   { forwarding, address, names }: WantedForwarding,
-): Promise<void> {
-  const missing = await findMissingRule(iptables, [
+): Promise<Difference[]> {
+  const missing = await listMissingRules(iptables, [
     ...portRulesOf(forwarding, address, names),
     ...entriesOf(forwarding, address, names),
     ...skeletonOf(forwarding).rules,
   ]);
-  if (missing === undefined) return;
-  const { chain, args } = missing;
-  const what = await listRules(iptables, chain) === undefined
-    ? `chain ${chain} not found in iptables table nat`
-    : `rule ${joinRule(args)} in chain ${chain} not found in table nat`;
-  throw new CniError(
-    ErrorCode.Internal,
-    `could not check ipv${address.family} dnat: ${what}`,
+  if (missing.length === 0) return [];
+  const present = await listChains(iptables, missing.map(({ chain }) => chain));
+  const problems = missing.map(({ chain, args }) =>
+    present.has(chain)
+      ? `rule ${joinRule(args)} in chain ${chain} not found in table nat`
+      : `chain ${chain} not found in iptables table nat`
   );
+  return [...new Set(problems)].map((what) => ({
+    msg: `could not check ipv${address.family} dnat: ${what}`,
+  }));
 }
 
 /** Returns the table of a host that has the rules. */

@@ -10,7 +10,7 @@
  * @module
  */
 
-import { describeError, ErrorCode } from "../../base/error.ts";
+import { describeError } from "../../base/error.ts";
 import { isWritingRefused, unlessMissing } from "../../base/files/io.ts";
 import type { Difference } from "../../cni/call/differences.ts";
 import {
@@ -148,64 +148,51 @@ export async function guardLoopback(
 }
 
 /**
- * Checks that 127.0.0.1 leads to ports that iptables forwards, and that nothing
- * else passes, if ADD of this plugin has taken care of that.
- *
- * @throws {CniError} 999 if something is missing
+ * Lists what is missing so that 127.0.0.1 leads to ports that iptables forwards, and
+ * that nothing else passes, if ADD of this plugin has taken care of that.
  */
-export async function checkLoopback(
+export async function listLoopbackProblems(
   { hostNetns }: PortmapHost,
   forwarding: Forwarding,
-): Promise<void> {
+): Promise<Difference[]> {
   const user = findLoopbackUser(hostNetns, forwarding);
   using nftables = openNftables(hostNetns);
-  if (user === undefined || nftables === undefined) return;
+  if (user === undefined || nftables === undefined) return [];
   const { tag, isMeant } = ownedBy(await ownerOf(forwarding.owner));
   const isOurs = nftables.findElements(TABLE, LOOPBACK_USERS, [tag]).elements
     .some(isMeant);
-  const problem = isOurs
-    ? findLoopbackProblem(nftables, hostNetns, user)
-    : findLocalnetProblem(hostNetns, user);
-  await throwDifference(problem);
+  const problems = isOurs ? describeGuard(nftables, user) : [];
+  return [
+    ...problems.map((msg) => ({ msg })),
+    ...listLocalnetProblems(hostNetns, user),
+  ];
 }
 
-/**
- * Throws a difference, if there is one.
- *
- * @throws {CniError} 999
- */
-export async function throwDifference(
-  difference: Difference | undefined,
-): Promise<void> {
-  if (difference === undefined) return;
-  const { differenceError } = await import("../../cni/call/differences.ts");
-  throw differenceError(ErrorCode.Internal, [difference]);
-}
-
-/** Returns what is missing; undefined if nothing is. */
-export function findLoopbackProblem(
+/** Describes what is missing so that nothing else passes. */
+export function describeGuard(
   nftables: Nftables,
-  hostNetns: string,
-  user: LoopbackUser,
-): Difference | undefined {
-  if (!isLoopbackGuarded(nftables)) {
-    return { msg: 'missing hostport rules in "loopback" chain' };
-  }
-  return hasLink(nftables, user.link)
-    ? findLocalnetProblem(hostNetns, user)
-    : { msg: `missing elements in "${LOOPBACK_LINKS}" set` };
+  { link }: LoopbackUser,
+): string[] {
+  return [
+    ...isLoopbackGuarded(nftables)
+      ? []
+      : ['missing hostport rules in "loopback" chain'],
+    ...hasLink(nftables, link)
+      ? []
+      : [`missing elements in "${LOOPBACK_LINKS}" set`],
+  ];
 }
 
-/** Returns the difference if 127.0.0.0/8 may not pass; undefined if it may. */
-export function findLocalnetProblem(
+/** Returns a difference if 127.0.0.0/8 may not pass. */
+export function listLocalnetProblems(
   netns: string,
   { link }: LoopbackUser,
-): Difference | undefined {
-  if (hasLocalnet(netns, link)) return undefined;
-  return {
+): Difference[] {
+  if (hasLocalnet(netns, link)) return [];
+  return [{
     msg: `route_localnet of "${link}" is off`,
     expected: { kind: "sysctl", netns, key: localnetKeyOf(link), value: "1" },
-  };
+  }];
 }
 
 /** What a removal of containers does to links. */

@@ -7,7 +7,6 @@
  * @module
  */
 
-import type { Difference } from "../../cni/call/differences.ts";
 import {
   addNewElements,
   type Change,
@@ -28,16 +27,15 @@ import {
 } from "./conditions.ts";
 import { delGoRules, hasGoRules } from "./go_nftables.ts";
 import {
+  describeGuard,
   findBusyLinks,
-  findLocalnetProblem,
-  findLoopbackProblem,
   findLoopbackUser,
   LinkCloser,
+  listLocalnetProblems,
   type LoopbackUser,
   planLoopbackRemoval,
   planUser,
   readLoopbackState,
-  throwDifference,
 } from "./loopback.ts";
 import {
   describePort,
@@ -110,12 +108,15 @@ export const nftablesBackend: Backend = {
   async check(host, forwarding): Promise<void> {
     using nftables = getNftables(host.hostNetns);
     const wanted = await wantedOf(host, forwarding);
+    const { Differences } = await import("../../cni/call/differences.ts");
+    const differences = new Differences();
+    const problems = describeProblems(nftables, wanted);
+    if (problems.size > 0 && !hasGoRules(nftables, forwarding)) {
+      differences.add(...problems.values().map((msg) => ({ msg })));
+    }
     const { user } = wanted;
-    const ours = findProblem(nftables, host, wanted);
-    const problem = ours !== undefined && hasGoRules(nftables, forwarding)
-      ? user && findLocalnetProblem(host.hostNetns, user)
-      : ours;
-    await throwDifference(problem);
+    if (user) differences.add(...listLocalnetProblems(host.hostNetns, user));
+    differences.throwAny();
   },
 
   async del(host, attachment, named, gone): Promise<void> {
@@ -361,36 +362,30 @@ async function remove(
   return gone;
 }
 
-/** Returns what is missing; undefined if nothing is. */
-function findProblem(
-  nftables: Nftables,
-  { hostNetns }: PortmapHost,
-  wanted: Wanted,
-): Difference | undefined {
+/** Describes what is missing in the table. */
+function describeProblems(nftables: Nftables, wanted: Wanted): Set<string> {
   const { owner, elements, networks, groups, user } = wanted;
-  const chain = incompleteChains(nftables)[0] ??
-    (listNetworksWithoutRule(nftables, networks).length > 0
-      ? "postrouting"
-      : undefined) ??
-    (withoutConditions(nftables, groups).length > 0
-      ? "conditional"
-      : undefined) ??
-    groups.find((group) => missingGroup(nftables, group).length > 0)?.chain;
-  if (chain !== undefined) {
-    return { msg: `missing hostport rules in "${chain}" chain` };
-  }
+  const chains = [
+    ...incompleteChains(nftables),
+    ...listNetworksWithoutRule(nftables, networks).map(() => "postrouting"),
+    ...withoutConditions(nftables, groups).map(() => "conditional"),
+    ...groups.filter((group) => missingGroup(nftables, group).length > 0)
+      .map(({ chain }) => chain),
+  ];
   const found = byId(findRelated(nftables, wanted));
-  const lost = elements.find((element) =>
+  const lost = elements.filter((element) =>
     !isAsWanted(found.get(idOf(element)), element, owner)
   );
-  if (lost !== undefined) {
-    const port = decodePort(lost);
-    const msg = port === undefined
-      ? `missing elements in "${lost.set}" set`
-      : `host port ${describePort(port)} is not forwarded to ${port.target}`;
-    return { msg };
-  }
-  return user && findLoopbackProblem(nftables, hostNetns, user);
+  return new Set([
+    ...chains.map((chain) => `missing hostport rules in "${chain}" chain`),
+    ...lost.map((element) => {
+      const port = decodePort(element);
+      return port === undefined
+        ? `missing elements in "${element.set}" set`
+        : `host port ${describePort(port)} is not forwarded to ${port.target}`;
+    }),
+    ...user ? describeGuard(nftables, user) : [],
+  ]);
 }
 
 /** Another attachment's element is as good if it is the same container's. */

@@ -64,7 +64,8 @@ export async function checkSources(
   const { table, addSourceHints } = given.config;
   const listed = listedTables(given.prevResult);
   const sources = given.ips.map(({ address }) => address.ip);
-  const ruleOf = ruleFinder(routing, { sources, ifindex, table, listed });
+  const owner = { sources, ifindex, table, listed };
+  const ruleOf = ruleFinder(differences, routing, owner);
   const tables: { ip: IpConfig; routes: RouteEntry[] }[] = [];
   for (const ip of given.ips) {
     const rule = await differences.collect(() => ruleOf(ip.address.ip));
@@ -92,6 +93,7 @@ export async function checkSources(
 
 /** Finds the rule of an address, and checks that it precedes table main. */
 function ruleFinder(
+  differences: Differences,
   routing: Routing,
   owner: RuleSelector,
 ): (source: Ip) => Rule {
@@ -118,9 +120,9 @@ function ruleFinder(
     }
     const main = mainOf[rule.source.family];
     if (main >= 0 && main < (positions.get(rule) ?? 0)) {
-      throw checkFailure(
-        `Table main comes before the rule for packets from ${source}`,
-      );
+      differences.add({
+        msg: `Table main comes before the rule for packets from ${source}`,
+      });
     }
     return rule;
   };
@@ -178,26 +180,37 @@ function checkTable(
       nextHops.some((hop) => hop.gateway?.equals(configured)));
   const hasRouter = (configured ?? routerOf(source)) !== undefined ||
     defaults.has(family);
+  const lacks: string[] = [];
   if (hasRouter && !routes.some(isExpected)) {
     const via = configured === undefined ? "" : ` via ${configured}`;
-    throw checkFailure(`The table of ${ip} lacks a default route${via}`);
+    lacks.push(`a default route${via}`);
   }
-  checkNearness(routes, address);
+  lacks.push(
+    ...listFarRouters(routes, address).values().map((router) =>
+      `a route to ${router}`
+    ),
+  );
+  throwDifferences(
+    lacks.map((what) => ({ msg: `The table of ${ip} lacks ${what}` })),
+  );
 }
 
-/** Checks that a router within the subnet has a direct route. */
-function checkNearness(routes: readonly RouteEntry[], address: Cidr): void {
+/** Lists the routers within the subnet that have no direct route. */
+function listFarRouters(
+  routes: readonly RouteEntry[],
+  address: Cidr,
+): Set<string> {
   const others = routes.filter(({ isDefault }) => !isDefault);
-  const lost = routes.filter(({ isDefault, isOnLink }) =>
-    isDefault && !isOnLink
-  )
-    .flatMap(({ nextHops }) => nextHops.flatMap(({ gateway }) => gateway ?? []))
-    .filter((gateway) => address.contains(gateway))
-    .find((gateway) =>
-      !others.some(({ destination }) => destination.contains(gateway))
-    );
-  if (lost === undefined) return;
-  throw checkFailure(`The table of ${address.ip} lacks a route to ${lost}`);
+  return new Set(
+    routes.filter(({ isDefault, isOnLink }) => isDefault && !isOnLink)
+      .flatMap(({ nextHops }) =>
+        nextHops.flatMap(({ gateway }) => gateway ?? [])
+      )
+      .filter((gateway) =>
+        address.contains(gateway) &&
+        !others.some(({ destination }) => destination.contains(gateway))
+      ).map(String),
+  );
 }
 
 /** Checks that the addresses' subnets are in table main. */

@@ -175,20 +175,35 @@ rootTest("sbr.check() succeeds behind loopback", async () => {
   }
 });
 
-rootTest("sbr.check() reports all differences", async () => {
-  using scene = new SbrScene([...ETH0, ...NET1, ...IPV6]);
-  const prevResult = {
-    ...scene.networks.result([IP4, IP6]),
-    routes: [{ dst: "192.168.2.0/24", gw: "192.168.1.2" }],
-  };
-  await scene.succeed("ADD", { prevResult });
-  scene.ip(
-    "rule delete from 192.168.1.209 lookup 100",
-    "-6 route flush table 101",
-  );
-  const { json } = await scene.run("CHECK", { prevResult });
-  assertEquals([json.msg, json.details], [
-    "The rule for packets from 192.168.1.209 is missing",
-    "also: The table of 2001:db8:1::209 is empty",
-  ]);
+rootTest("sbr.check() reports all differences", async (t) => {
+  const rows: [lines: string[], msg: string, details: string][] = [
+    [
+      [
+        "rule delete from 192.168.1.209 lookup 100",
+        "-6 route flush table 101",
+      ],
+      "The rule for packets from 192.168.1.209 is missing",
+      "also: The table of 2001:db8:1::209 is empty",
+    ],
+    [
+      [
+        "rule delete from 192.168.1.209 lookup 100",
+        "rule add from 192.168.1.209 lookup 100 priority 32800",
+        "route delete default table 100",
+      ],
+      "Table main comes before the rule for packets from 192.168.1.209",
+      "also: The table of 192.168.1.209 lacks a default route",
+    ],
+  ];
+  await eachRow(t, rows, async ([lines, msg, details]) => {
+    using scene = new SbrScene([...ETH0, ...NET1, ...IPV6]);
+    const prevResult = {
+      ...scene.networks.result([IP4, IP6]),
+      routes: [{ dst: "192.168.2.0/24", gw: "192.168.1.2" }],
+    };
+    await scene.succeed("ADD", { prevResult });
+    scene.ip(...lines);
+    const { json } = await scene.run("CHECK", { prevResult });
+    assertEquals([json.msg, json.details], [msg, details]);
+  }, ([, msg]) => msg);
 });

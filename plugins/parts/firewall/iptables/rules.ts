@@ -314,16 +314,15 @@ export function deleteLineOf(rule: string): string {
 }
 
 /**
- * Returns the first missing rule. The program only checks rules that are not listed
- * in the expected form, because it compares a rule with all others.
+ * Lists the missing rules. The program only checks rules that are not listed in the
+ * expected form, because it compares a rule with all others.
  *
- * @returns Undefined if all rules exist
  * @throws {BackendMissing} If the program cannot work on this host
  */
-export async function findMissingRule(
+export async function listMissingRules(
   iptables: Iptables,
   rules: readonly IptablesRule[],
-): Promise<IptablesRule | undefined> {
+): Promise<IptablesRule[]> {
   const listed = await listChains(iptables, rules.map(({ chain }) => chain));
   const spellings = new Map(
     [...Map.groupBy(rules, ({ chain }) => chain)].map(([chain, wanted]) =>
@@ -333,15 +332,18 @@ export async function findMissingRule(
   const unlisted = rules.filter(({ chain, args }) =>
     !spellings.get(chain)?.has(spellingOf(args))
   );
-  const [first] = unlisted;
-  if (first === undefined) return undefined;
-  if (!listed.get(first.chain)?.length) return first;
-  const ended = await restoreIptables(iptables, unlisted.map(checkOf));
-  if (ended.success) return undefined;
-  for (const rule of unlisted) {
-    if (await isAbsent(iptables, rule)) return rule;
-  }
-  throw failureOf(iptables, ended);
+  const hasNoChain = ({ chain }: IptablesRule): boolean =>
+    !listed.get(chain)?.length;
+  if (unlisted.every(hasNoChain)) return unlisted;
+  const unclear = unlisted.filter((rule) => !hasNoChain(rule));
+  const ended = await restoreIptables(iptables, unclear.map(checkOf));
+  if (ended.success) return unlisted.filter(hasNoChain);
+  const missing = await chooseAsync(
+    unlisted,
+    async (rule) => hasNoChain(rule) || await isAbsent(iptables, rule),
+  );
+  if (missing.every(hasNoChain)) throw failureOf(iptables, ended);
+  return missing;
 }
 
 /** Normalizes lines. Only lines with a target of the required rules are parsed. */

@@ -34,8 +34,8 @@ import {
   changeRules,
   deleteLineOf,
   ensureRules,
-  findMissingRule,
   type IptablesRule,
+  listMissingRules,
   listRules,
   listTable,
   removeEach,
@@ -122,13 +122,13 @@ testVariants(
       ...expected.slice(0, 3),
       ["-A TWO -j RETURN"],
     ]);
-    assertEquals(await findMissingRule(iptables, WANTED.rules), undefined);
+    assertEquals(await listMissingRules(iptables, WANTED.rules), []);
     const args = ["-s", "10.1.2.4", "-j", "TWO"];
     const gone = { chain: "ONE", args };
     const nowhere = { chain: "NONE", args };
     const rules = [...WANTED.rules, gone, nowhere];
-    assertEquals(await findMissingRule(iptables, rules), gone);
-    assertEquals(await findMissingRule(iptables, [nowhere]), nowhere);
+    assertEquals(await listMissingRules(iptables, rules), [gone, nowhere]);
+    assertEquals(await listMissingRules(iptables, [nowhere]), [nowhere]);
   },
 );
 
@@ -168,14 +168,14 @@ testVariants("concurrent calls share runs of the program", async (real) => {
   }]);
   try {
     await Promise.all(rules.map(async (own) => {
-      assertEquals(await findMissingRule(iptables, own), own[0]);
+      assertEquals(await listMissingRules(iptables, own), own);
       await ensureRules(
         iptables,
         WANTED,
         () => Promise.resolve(own.map(addLineOf)),
       );
       const all = [...WANTED.rules, ...own];
-      assertEquals(await findMissingRule(iptables, all), undefined);
+      assertEquals(await listMissingRules(iptables, all), []);
     }));
     assertEquals((await listRules(real, "TWO"))?.length, count);
     const runs = (await Deno.readTextFile(log)).trim().split("\n");

@@ -23,7 +23,7 @@ import {
 import {
   changeRules,
   deleteLineOf,
-  findMissingRule,
+  listMissingRules,
   listTable,
   removeEach,
 } from "../iptables/rules.ts";
@@ -162,7 +162,7 @@ export async function listIptablesUnmasqueraded(
       const [chain = "", ...args] = splitRule(rule);
       return { chain, args };
     });
-    return await findMissingRule(iptables, rules) !== undefined;
+    return (await listMissingRules(iptables, rules)).length > 0;
   }));
   return addresses.filter((_, at) => missing[at]);
 }
