@@ -187,6 +187,15 @@ test("multus.check() checks recorded attachments, whatever the current configura
   assertEquals(stdin.prevResult.ips[0].address, "1.1.1.3/24");
 });
 
+test("multus.check() reports the differences of all networks", async (scene) => {
+  const answers = { CHECK: `echo '{"code":999,"msg":"differs"}'; exit 1` };
+  for (const type of ["a", "b"]) scene.addPlugin(type, "1.1.1.2/24", answers);
+  assertSuccess(await scene.run("ADD", both(scene)));
+  const { json } = await scene.run("CHECK", both(scene));
+  assertEquals(json.code, 999);
+  assertEquals(`${json.msg}\n${json.details}`.match(/differs/g)?.length, 2);
+});
+
 test("multus.check() without a scratch file checks the networks of every pod", async (scene) => {
   const directory = `${scene.hosts.directory}/net.d`;
   Deno.mkdirSync(directory);

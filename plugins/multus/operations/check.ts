@@ -4,6 +4,7 @@
  * @module
  */
 
+import { Differences } from "../../../cni/call/differences.ts";
 import { mayHaveVersion } from "../../../libcni/operation.ts";
 import { COMMAND_SINCE } from "../../../cni/version.ts";
 import { restoreAttachment } from "../attach/detach.ts";
@@ -20,18 +21,25 @@ import type { Session } from "./session.ts";
  * The Go version only checks the configuration's delegates, and fails if the CNI
  * version of a delegate has no CHECK.
  *
- * @throws The first failure
+ * @throws {CniError} The differences of all networks, with the code of the first
  */
 export async function check(session: Session): Promise<void> {
   const { runtime, call: { signal }, log } = session;
+  const differences = new Differences();
   for (const attachment of await findAttachments(session)) {
+    signal?.throwIfAborted();
     const { network, conf } = restoreAttachment(session, attachment);
     if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) continue;
     await log.time(attachment.name, async () => {
-      await runtime.checkNetworkList(network, conf, { signal });
-      await checkAttachmentRoutes(session, attachment);
+      await differences.collect(() =>
+        runtime.checkNetworkList(network, conf, { signal })
+      );
+      await differences.collect(() =>
+        checkAttachmentRoutes(session, attachment)
+      );
     });
   }
+  differences.throwAny();
 }
 
 /** Falls back to the networks of every pod if no attachment is recorded. */
