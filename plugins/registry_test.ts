@@ -6,7 +6,7 @@ testRows("findVersions() lists the plugin's", pluginNames, async (type) => {
   assertEquals(findVersions(type), (await findPlugin(type))?.versions);
 });
 
-Deno.test("findVersions() finds nothing for what is not a plugin of ours", () => {
+Deno.test("findVersions() returns undefined for an unknown type", () => {
   for (const type of ["", "noop", "toString"]) {
     assertEquals(findVersions(type), undefined);
   }

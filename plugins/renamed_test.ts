@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { eachRow } from "../tests/_harness/table.ts";
 import { findByName } from "./renamed.ts";
 
-Deno.test("findByName() finds the plugin of an executable's names", async (t) => {
+Deno.test("findByName() finds a plugin by each name of its executable", async (t) => {
   const rows: [names: string[], found: string[]][] = [
     [["bridge"], ["bridge"]],
     [["foo", "portmap", "cni"], ["portmap"]],

@@ -151,13 +151,13 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "the path leads to a different pod at DEL",
       "DEL changes only what the attachment's ADD created",
       "plugins/tuning/plugin_test.ts",
-      "tuning.del() spares another pod behind the same path",
+      "tuning.del() changes no other pod at the same path",
     ],
     [
       "the same, for routing rules",
       "rules carry the container's ID",
       "plugins/sbr/release_test.ts",
-      "sbr.del() leaves another pod's sandbox alone",
+      "sbr.del() does not change another pod's sandbox",
     ],
     [
       "the path leads to the host's namespace after the comparison",
@@ -271,7 +271,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a neighbour advertises itself as a router before `tuning` sets `accept_ra` to 0",
       "ADD deletes the learned addresses and routes",
       "plugins/tuning/learned_test.ts",
-      "tuning.add() deletes what a router that is ignored now had brought",
+      "tuning.add() deletes the addresses and routes of a router that it disables",
     ],
     [
       "a thread cannot leave a sandbox",
@@ -359,7 +359,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container with CAP_NET_RAW or a neighbour sends packets to 127.0.0.1 through a link that portmap has opened",
       "packets of 127.0.0.0/8 from this link are dropped, whichever backend forwards the ports",
       "plugins/portmap/loopback_test.ts",
-      "it is closed to containers, before and after DEL",
+      "containers cannot reach it, before and after DEL",
     ],
     [
       "a container advertises itself as the host's router",
@@ -371,13 +371,13 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod gets the address of the node, its router or a neighbour, and so the node's traffic",
       "`ptp` refuses it",
       "plugins/ptp/free_addresses_test.ts",
-      "ptp.add() takes no address that the host reaches elsewhere",
+      "ptp.add() refuses an address that the host reaches elsewhere",
     ],
     [
       "a pod gets the address of another living container",
       "`ptp` refuses it",
       "plugins/ptp/free_addresses_test.ts",
-      "ptp.add() leaves a living container of the network its address",
+      "ptp.add() refuses the address of a running container",
     ],
   ],
   "Input": [
@@ -531,7 +531,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod takes the host port of a running pod",
       "it is refused, with limits across backends",
       "plugins/portmap/iptables_test.ts",
-      "refuses a port that a living container has",
+      "ADD refuses a port of a running container",
     ],
     [
       "an annotation names too many networks",

@@ -89,7 +89,7 @@ function ignoreFilters(): () => void {
 }
 
 rootTest(
-  "deleteConnections() keeps no connections of other ports in memory",
+  "deleteConnections() reads connections of its own ports only",
   needsInetRules,
   async (t) => {
     const rows: [name: string, ports: Partial<ChangedPorts>, left: string[]][] =

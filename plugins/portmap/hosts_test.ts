@@ -64,7 +64,7 @@ rootTest("portmap forwards on hosts with few programs", needsAll, async (t) => {
     assertEquals(hostTableOf(host), "nowhere");
   }, (row) => row.join(", "));
 
-  await t.step("the configuration's iptables is missing", () => {
+  await t.step("the iptables that the configuration names is missing", () => {
     using host = new MappedPorts({ backend: "iptables" });
     const none = new HostPrograms(host.hosts, "");
     const { code, stdout } = none.exec("portmap", "ADD", host.configOf());

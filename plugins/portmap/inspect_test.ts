@@ -4,7 +4,7 @@ import { Cidr } from "../../net/cidr.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { isSameHostPort, listForwardedPorts, listMappings } from "./inspect.ts";
 
-Deno.test("listMappings() reads port mappings as each runtime writes them", () => {
+Deno.test("listMappings() reads the port mappings of each runtime", () => {
   const portMappings = [
     // go-cni, of containerd
     { HostPort: 8080, ContainerPort: 80, Protocol: "tcp", HostIP: "" },

@@ -130,7 +130,7 @@ test(
 );
 
 test(
-  "deletes rules of iptables-nft on a host that now has the other",
+  "deletes rules of iptables-nft on a host that now has iptables-legacy",
   async () => {
     using host = new Host();
     await host.succeed("ADD");
@@ -140,7 +140,7 @@ test(
   needsBoth,
 );
 
-test("works with a script as iptables", async (t) => {
+test("runs a script named iptables", async (t) => {
   await eachRow(t, ["nft", "legacy"], async (variant) => {
     using host = new Host();
     const programs = {
@@ -169,7 +169,7 @@ const SPELLINGS: Readonly<Record<string, Keys>> = {
 };
 
 test(
-  "CHECK compares a container's rules in memory",
+  "CHECK accepts the rules of ADD, however iptables prints them",
   async (t) => {
     const rows = Object.entries(SPELLINGS)
       .flatMap(([name, keys]) =>
@@ -198,7 +198,7 @@ test(
   needsBoth,
 );
 
-test("finds each rule that is gone", async (t) => {
+test("CHECK reports each missing rule", async (t) => {
   using host = new Host();
   await host.succeed("ADD");
   const rules = host.rules().filter((rule) => !rule.includes('"if: '));
@@ -225,7 +225,7 @@ test("finds each rule that is gone", async (t) => {
   }
 });
 
-test("deletes without ports, addresses, namespace and with another backend", async (t) => {
+test("DEL works without ports, addresses or namespace, and with another backend", async (t) => {
   const rows: [string, object, object][] = [
     ["no ports", withPorts([]), {}],
     ["no prevResult", { prevResult: undefined }, {}],
@@ -243,7 +243,7 @@ test("deletes without ports, addresses, namespace and with another backend", asy
   });
 });
 
-test("keeps the ports of a container's other interface on the network", async () => {
+test("DEL keeps the ports of the container's other interface on the network", async () => {
   using host = new Host();
   const second = {
     ifName: "net1",
@@ -263,7 +263,7 @@ test("keeps the ports of a container's other interface on the network", async ()
   assertEquals(host.containerRules(), []);
 });
 
-test("replaces what an earlier ADD left for other ports and addresses", async () => {
+test("ADD replaces the rules of an earlier ADD with other ports and addresses", async () => {
   using host = new Host();
   await host.succeed("ADD", withPorts(SAMPLE), {
     addresses: ["10.1.2.9/24", "2001:db8:1::9/64"],
@@ -334,7 +334,7 @@ const TAKEN: readonly (readonly [
   ],
 ];
 
-test("refuses a port that a living container has", async (t) => {
+test("ADD refuses a port of a running container", async (t) => {
   await eachRow(t, TAKEN, async ([, first, second, refused]) => {
     using host = new Host();
     const addresses = ["10.1.2.5/24"];
@@ -363,7 +363,7 @@ test("refuses a port that a living container has", async (t) => {
   }, ([name]) => name);
 });
 
-test("leaves a port to the first network of a container", async () => {
+test("ADD keeps the port with the first network of a container", async () => {
   using host = new Host();
   const addresses = ["10.1.2.6/24"];
   await host.succeed("ADD");
@@ -371,7 +371,7 @@ test("leaves a port to the first network of a container", async () => {
   assertEquals(host.targetsOf(8080), ["10.1.2.5:80", "10.1.2.6:80"]);
 });
 
-test("removes chains of dead containers that have its port", async (t) => {
+test("ADD removes the chains of dead containers that have its port", async (t) => {
   const addresses = ["10.1.2.6/24"];
   const netns = (path: string): MappedCall => ({ env: { CNI_NETNS: path } });
   const none = netns("/run/netns/cni-test-none");
@@ -417,7 +417,7 @@ test("removes chains of dead containers that have its port", async (t) => {
   });
 });
 
-test("collects what is not valid, of its network only", async () => {
+test("GC removes the chains of stale attachments of its network only", async () => {
   using host = new Host();
   const ids = ["stays", "goes", "by-go"];
   for (const [index, containerId] of ids.entries()) {
@@ -439,7 +439,7 @@ test("collects what is not valid, of its network only", async () => {
 });
 
 test(
-  "collects the other chains if it cannot remove one",
+  "GC removes the other chains if it cannot remove one",
   async (t) => {
     await eachRow(t, ["nft", "legacy"], async (variant) => {
       using host = new Host();
@@ -468,7 +468,7 @@ test(
   needsBoth,
 );
 
-test("removes chains of Go plugins before 0.7", async () => {
+test("DEL removes chains of Go plugins before 0.7", async () => {
   using host = new Host();
   await host.succeed("ADD");
   const [, hash] = /CNI-DN-(\w+)/.exec(host.containerRules().join()) ?? [];
@@ -483,7 +483,7 @@ test("removes chains of Go plugins before 0.7", async () => {
 });
 
 for (const variant of ["nft", "legacy"]) {
-  test(`adds and deletes at once (${variant})`, async () => {
+  test(`concurrent ADDs and DELs succeed (${variant})`, async () => {
     using host = new Host();
     const env = variant === "legacy" ? host.legacy() : {};
     const suffix = variant === "legacy" ? "-legacy" : "";
@@ -511,7 +511,7 @@ for (const variant of ["nft", "legacy"]) {
   }, needsBoth);
 }
 
-test("says why it cannot forward", async (t) => {
+test("ADD reports why it cannot forward", async (t) => {
   const rows: [string, Keys, string][] = [
     ["a condition", { conditionsV4: ["--none"] }, "--none"],
     ["one of the other family", { conditionsV4: ["-s", "fd00::1"] }, "fd00::1"],
@@ -531,7 +531,7 @@ test("says why it cannot forward", async (t) => {
   });
 });
 
-test("reports whether it can work", async () => {
+test("STATUS fails if iptables does not work", async () => {
   using host = new Host();
   await host.succeed("STATUS", GC);
   // iptables-nft refuses such a table.

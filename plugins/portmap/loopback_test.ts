@@ -113,7 +113,7 @@ function sendLoopbackOut(sandbox: NetNs): void {
   runIn(sandbox, "sh", "-ec", script);
 }
 
-test("it is closed to containers, before and after DEL", async (t) => {
+test("containers cannot reach it, before and after DEL", async (t) => {
   const rows = BACKENDS.flatMap((backend) =>
     [BRIDGE, { ...BRIDGE, type: "ptp" }].map((network) => ({
       backend,
@@ -151,7 +151,7 @@ test("it is closed to containers, before and after DEL", async (t) => {
   }, ({ backend, network }) => `${network.type}, ${backend}`);
 });
 
-test("a link that let everything pass before is closed by ADD", async (t) => {
+test("ADD closes a link that had route_localnet set", async (t) => {
   await eachRow(t, BACKENDS, async (backend) => {
     using scene = new Scene(backend);
     const { host } = scene;
@@ -170,7 +170,7 @@ test("a link that let everything pass before is closed by ADD", async (t) => {
   }, (backend) => backend);
 });
 
-test("CHECK finds what is gone", async (t) => {
+test("CHECK reports each missing part", async (t) => {
   await eachRow(t, BACKENDS, async (backend) => {
     using scene = new Scene(backend);
     const attached = await scene.forward();
@@ -193,7 +193,7 @@ test("CHECK finds what is gone", async (t) => {
   }, (backend) => backend);
 });
 
-test("it is closed with the last port of a link", async (t) => {
+test("DEL of a link's last port resets route_localnet", async (t) => {
   const rows = [
     ["iptables-nft", "iptables"],
     ["iptables-legacy", "iptables"],
@@ -241,7 +241,7 @@ test("it is closed with the last port of a link", async (t) => {
   }, (row) => row.join(", then "));
 });
 
-test("it is closed before its guard goes, wherever DEL is killed", async (t) => {
+test("DEL resets route_localnet before it removes the guard, at any kill", async (t) => {
   await eachRow(t, BACKENDS, async (backend) => {
     using scene = new Scene(backend);
     const attached = await scene.forward();
@@ -276,7 +276,7 @@ async function watchCommits<T>(
   return seen;
 }
 
-test("it is open again if another port comes or DEL fails", async () => {
+test("it stays reachable if a port is added during DEL or DEL fails", async () => {
   using scene = new Scene("nftables");
   const attached = await scene.forward();
   const fail = (): never => {
@@ -305,7 +305,7 @@ const REFUSALS = {
   EACCES: new Deno.errors.PermissionDenied("Permission denied"),
 };
 
-test("it keeps the guard of a link that cannot be closed", async (t) => {
+test("DEL keeps the guard of a link whose route_localnet cannot be reset", async (t) => {
   await eachRow(t, Object.entries(REFUSALS), async ([, refusal]) => {
     using scene = new Scene("nftables");
     const attached = await scene.forward();
@@ -325,7 +325,7 @@ test("it keeps the guard of a link that cannot be closed", async (t) => {
   });
 });
 
-test("it stays closed if another process removes the guard", async () => {
+test("DEL resets route_localnet although another process removed the guard", async () => {
   using scene = new Scene("nftables");
   const attached = await scene.forward();
   await watchCommits(attached, (attempt) => {
@@ -338,7 +338,7 @@ test("it stays closed if another process removes the guard", async () => {
 
 const peers = listPeers("portmap's 127.0.0.0/8");
 
-test("it stays open for ports of the Go plugin", async (t) => {
+test("DEL keeps route_localnet for ports of the Go plugin", async (t) => {
   const rows = [...peers].flatMap((who) =>
     (["iptables", "nftables"] as const).map((backend) => ({ who, backend }))
   );

@@ -49,7 +49,7 @@ function nft(ports: MappedPorts, command: string): void {
   runIn(ports.hosts.host, "nft", command);
 }
 
-test("replaces what an earlier ADD of the attachment left", async () => {
+test("ADD replaces the elements of an earlier ADD", async () => {
   using ports = new MappedPorts(NFTABLES);
   await ports.succeed("ADD", withPorts(SAMPLE));
   await ports.succeed("ADD", onePort(9000));
@@ -68,7 +68,7 @@ test("replaces what an earlier ADD of the attachment left", async () => {
   assertEquals(ports.table, "");
 });
 
-test("takes the first of two mappings of one port", async () => {
+test("ADD uses the first of two mappings of a port", async () => {
   using ports = new MappedPorts(NFTABLES);
   const mappings = [80, 81].map((containerPort) => ({
     hostPort: 8080,
@@ -81,7 +81,7 @@ test("takes the first of two mappings of one port", async () => {
   await ports.succeed("CHECK", withPorts(mappings));
 });
 
-test("does not depend on the spelling of the protocol", async (t) => {
+test("ADD accepts the protocol in any case", async (t) => {
   const rows = ["TCP", "tcp", "", "Udp", "SCTP"];
   await eachRow(t, rows, async (protocol) => {
     using ports = new MappedPorts(NFTABLES);
@@ -92,7 +92,7 @@ test("does not depend on the spelling of the protocol", async (t) => {
   }, (protocol) => `"${protocol}"`);
 });
 
-test("refuses values that cannot be used", async (t) => {
+test("ADD refuses unusable values", async (t) => {
   const mapping = { hostPort: 8080, containerPort: 80 };
   const rows: [Keys, string][] = [
     [withPorts([{ ...mapping, protocol: "icmp" }]), 'got "icmp"'],
@@ -115,7 +115,7 @@ test("refuses values that cannot be used", async (t) => {
   }, ([, text]) => text);
 });
 
-test("passes a result on without ports, and with ports of another family", async (t) => {
+test("ADD returns prevResult without ports, or with ports of another family", async (t) => {
   const rows = [
     withPorts([]),
     { runtimeConfig: undefined },
@@ -132,7 +132,7 @@ test("passes a result on without ports, and with ports of another family", async
   }, (keys) => JSON.stringify(keys));
 });
 
-test("refuses a port whose container is alive, and names it", async () => {
+test("ADD refuses a port of a running container, and names the container", async () => {
   using ports = new MappedPorts(NFTABLES);
   await ports.succeed("ADD");
   const before = ports.table;
@@ -155,7 +155,7 @@ test("refuses a port whose container is alive, and names it", async () => {
   assertMatch(ports.table, /tcp \. 8081 .*: 10\.1\.2\.6 \. 80/);
 });
 
-test("takes a port from a container whose sandbox is gone", async (t) => {
+test("ADD takes over a port of a container whose sandbox was deleted", async (t) => {
   const rows: Readonly<Record<string, (path: string) => void>> = {
     "the path is gone": (path) => Deno.removeSync(path),
     "the path is another file": (path) => {
@@ -181,7 +181,7 @@ test("takes a port from a container whose sandbox is gone", async (t) => {
   }, ([name]) => name);
 });
 
-test("tells by the MAC whether a container is alive if its label is lost", async (t) => {
+test("ADD uses the MAC to find a running container whose label is lost", async (t) => {
   const rows: [mac: string, isAlive: boolean][] = [
     ["lladdr 02:00:00:00:00:05", true],
     ["nud failed", false],
@@ -220,7 +220,7 @@ function resultIn(sandbox: string): Keys {
   };
 }
 
-test("lets the first of a container's networks have the port", async () => {
+test("ADD keeps the port with the first network of a container", async () => {
   using ports = new MappedPorts(NFTABLES);
   await ports.succeed("ADD");
   const second = { ifName: "eth1", addresses: ["10.9.9.9/24"] };
@@ -234,7 +234,7 @@ test("lets the first of a container's networks have the port", async () => {
   assertEquals(ports.table, "");
 });
 
-test("keeps conditions to their networks", async () => {
+test("conditions apply to their own network only", async () => {
   using scene = new PortScene();
   const { outside, host } = scene;
   const mapping = { containerPort: 80, protocol: "tcp" };
@@ -270,7 +270,7 @@ for (
     "ip saddr fd00::1",
   ]
 ) {
-  test(`undoes ADD if nft refuses the conditions, as "${conditions}"`, async () => {
+  test(`ADD is undone if nft refuses the conditions "${conditions}"`, async () => {
     using ports = new MappedPorts(NFTABLES);
     const conditionsV4 = conditions.split(" ");
     assertFailure(
@@ -283,7 +283,7 @@ for (
 }
 
 for (const separator of [";", "\n", "\r"]) {
-  test(`runs no command in the conditions, behind ${JSON.stringify(separator)}`, async () => {
+  test(`conditions cannot contain a second nft command after ${JSON.stringify(separator)}`, async () => {
     using ports = new MappedPorts(NFTABLES);
     const words = ["ip", "saddr", `10.0.0.1${separator}add table inet other`];
     assertFailure(
@@ -297,7 +297,7 @@ for (const separator of [";", "\n", "\r"]) {
   });
 }
 
-test("adds as many rules, and sends as many requests, for 500 ports as for one", async () => {
+test("ADD of 500 ports adds as many rules and sends as many requests as ADD of one", async () => {
   const count = async (length: number): Promise<unknown> => {
     using ports = new MappedPorts(NFTABLES);
     const mappings = Array.from({ length }, (_, at) => ({
@@ -328,7 +328,7 @@ test("adds as many rules, and sends as many requests, for 500 ports as for one",
   assertEquals(await count(500), await count(1));
 });
 
-test("decodes no mapping of other containers", async () => {
+test("no command decodes the mappings of other containers", async () => {
   using ports = new MappedPorts(NFTABLES);
   const mappings = Array.from(
     { length: 300 },
@@ -382,7 +382,7 @@ const TAMPERING: readonly (readonly [
   ],
 ];
 
-test("CHECK notices what is missing, and ADD puts it back", async (t) => {
+test("CHECK reports each missing part, and ADD restores it", async (t) => {
   await eachRow(t, TAMPERING, async ([command, ...texts]) => {
     using ports = new MappedPorts({
       ...NFTABLES,
@@ -399,7 +399,7 @@ test("CHECK notices what is missing, and ADD puts it back", async (t) => {
   }, ([command]) => command);
 });
 
-test("CHECK notices a port that leads elsewhere", async () => {
+test("CHECK reports a port that is forwarded to a different address", async () => {
   using ports = new MappedPorts(NFTABLES);
   await ports.succeed("ADD");
   const addresses = ["10.1.2.9/24"];
@@ -407,7 +407,7 @@ test("CHECK notices a port that leads elsewhere", async () => {
   assertMatch(json.msg, /8080\/tcp is not forwarded to 10\.1\.2\.9/);
 });
 
-test("DEL needs nothing", async (t) => {
+test("DEL works without ports and prevResult, and with invalid keys", async (t) => {
   const rows: Readonly<Record<string, Keys>> = {
     "no prevResult": { prevResult: undefined },
     "no ports": { runtimeConfig: undefined },
@@ -425,7 +425,7 @@ test("DEL needs nothing", async (t) => {
   }, ([name]) => name);
 });
 
-test("GC removes attachments of the network that are not valid", async () => {
+test("GC removes the mappings of stale attachments of the network", async () => {
   using ports = new MappedPorts({ ...NFTABLES, cniVersion: "1.1.0" });
   const add = async (
     containerId: string,
@@ -456,7 +456,7 @@ test("GC removes attachments of the network that are not valid", async () => {
   assertEquals(ports.table, "");
 });
 
-test("STATUS says whether the backend works", async () => {
+test("STATUS fails if nftables does not work", async () => {
   using ports = new MappedPorts({ ...NFTABLES, cniVersion: "1.1.0" });
   await ports.succeed("STATUS");
   assertEquals(ports.table, "");
@@ -472,7 +472,7 @@ test("STATUS says whether the backend works", async () => {
   assertFailure(await ports.run("STATUS"), 50, "Cannot forward ports with");
 });
 
-test("lets neighbours on a bridge use the host's port", async () => {
+test("neighbours on a bridge can use the host port", async () => {
   using scene = new PortScene();
   const network = { type: "bridge", bridge: "br0", isGateway: true };
   const mappings = [{ hostPort: 8080, containerPort: 80 }];
@@ -483,7 +483,7 @@ test("lets neighbours on a bridge use the host's port", async () => {
   assertEquals(await server.clientOf(sandbox, "192.0.2.1", 8080), "10.1.2.1");
 });
 
-test("does not touch connections that are not to the host's port", async () => {
+test("ADD and DEL keep connections to other ports", async () => {
   using scene = new PortScene();
   const { host, outside } = scene;
   const attached = await scene.attach([
@@ -508,7 +508,7 @@ test("does not touch connections that are not to the host's port", async () => {
   assertEquals(tracked(), ["10.1.2.2", "80"]);
 });
 
-test("ends the connections that its port takes over, and no others", async (t) => {
+test("ADD deletes the conntrack entries of its port, and no others", async (t) => {
   const other = { containerId: "other", addresses: ["10.1.2.6/24"] };
   const second = { ifName: "eth1", addresses: ["10.1.2.6/24"] };
   const one = "192.0.2.1";
@@ -554,7 +554,7 @@ test("ends the connections that its port takes over, and no others", async (t) =
   });
 });
 
-test("does not end connections of the next owner of address and port", async (t) => {
+test("a late DEL keeps the connections of the next owner of address and port", async (t) => {
   await eachRow(t, ["nftables", "iptables"], async (backend) => {
     using ports = new MappedPorts({ backend });
     const { host } = ports.hosts;
@@ -576,7 +576,7 @@ test("does not end connections of the next owner of address and port", async (t)
 
 for (const peer of listPeers("portmap by nftables")) {
   if (peer.cniVersion !== "1.1.0") continue;
-  test(`takes over what ${peer.name} left, and leaves others' rules`, async () => {
+  test(`ADD takes over the rules of ${peer.name}, and keeps third-party rules`, async () => {
     using ports = new MappedPorts(NFTABLES);
     const go = { who: peer };
     const others = {
@@ -638,7 +638,7 @@ testFaultsOfAdd("portmap", " (nftables)", {
   optional: /IPCTNL|RTM_GETADDR/,
 });
 
-test("leaves nothing after a crash at any step and DEL", async (t) => {
+test("DEL leaves nothing after a crash at any step", async (t) => {
   for (const command of ["ADD", "DEL"]) {
     await eachStep(t, async (step) => {
       using scene = new NftablesScene();

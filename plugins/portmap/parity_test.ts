@@ -123,7 +123,7 @@ for (const peer of listPeers("portmap")) {
 
   if (isNewest) {
     rootTest(
-      `portmap refuses what the Go plugin refuses, in its words (${peer.name})`,
+      `portmap refuses the same input as the Go plugin, with its messages (${peer.name})`,
       needsRuleTools,
       async (t) => {
         await eachRow(t, REFUSED, async ([, keys, text]) => {
@@ -162,7 +162,7 @@ for (const peer of listPeers("portmap")) {
     );
 
     rootTest(
-      `portmap: what is added to nftables by ${peer.name} is checked and deleted by ours`,
+      `portmap checks and deletes what ${peer.name} added to nftables`,
       needsInetRules,
       async (t) => {
         const rows = ["DEL", "GC"] as const;

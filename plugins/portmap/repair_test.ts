@@ -20,7 +20,7 @@ const FLUSHES: readonly [backend: string, script: string][] = [
   ["nftables", "nft delete table inet cni_portmap"],
 ];
 
-rootTest("portmap.repair() forwards again", needsRuleTools, async (t) => {
+rootTest("portmap.repair() restores lost rules", needsRuleTools, async (t) => {
   await eachRow(t, FLUSHES, async ([backend, script]) => {
     using host = new MappedPorts({ backend, ...withPorts(SAMPLE) });
     await host.succeed("ADD");
@@ -38,7 +38,7 @@ rootTest("portmap.repair() forwards again", needsRuleTools, async (t) => {
 });
 
 rootTest(
-  "portmap.repair() takes no port of another container, and keeps its own",
+  "portmap.repair() restores only ports that no other container has",
   needsRuleTools,
   async () => {
     using host = new MappedPorts({ backend: "nftables" });

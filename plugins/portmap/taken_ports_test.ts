@@ -43,7 +43,7 @@ const ROWS: readonly (readonly [
 ];
 
 rootTest(
-  "portmap refuses a port whose living container has it by the other backend",
+  "portmap refuses a running container's port in the other backend",
   allOf(needsRuleTools, needsInetRules),
   async (t) => {
     const rows = ROWS.flatMap((row) =>

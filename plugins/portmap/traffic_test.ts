@@ -62,7 +62,7 @@ async function clientsOf(scene: PortScene, who: Who): Promise<unknown> {
 }
 
 rootTest(
-  "portmap forwards from everywhere by iptables, as the Go plugin does",
+  "portmap with iptables forwards from everywhere, as the Go plugin does",
   allOf(needsRuleTools, needsGo("portmap")),
   async () => {
     using ours = new PortScene(IPTABLES);
@@ -83,7 +83,7 @@ rootTest(
 );
 
 rootTest(
-  "portmap by iptables takes a running UDP flow to the next container",
+  "portmap with iptables moves a running UDP flow to the next container",
   needsRuleTools,
   async () => {
     using scene = new PortScene(IPTABLES);
@@ -109,7 +109,7 @@ rootTest(
 );
 
 rootTest(
-  "portmap prefers a mapping with hostIP, in any order",
+  "portmap prefers a mapping with hostIP, in either order",
   needsBothBackends,
   async (t) => {
     const one = { containerPort: 80, protocol: "tcp", hostPort: 8080 };
@@ -178,7 +178,7 @@ const SPARES_SERVICES: readonly Keys[] = [
 ];
 
 rootTest(
-  "portmap leaves Services on kube-ipvs0 alone by a condition",
+  "portmap with a condition does not affect Services on kube-ipvs0",
   needsBothBackends,
   async (t) => {
     await eachRow(t, SPARES_SERVICES, async (keys) => {

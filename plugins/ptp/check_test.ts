@@ -77,12 +77,12 @@ const PTP_CHANGES: readonly Change[] = [
   ],
 ];
 
-rootTest("ptp.check() notices everything that was changed", (t) => {
+rootTest("ptp.check() reports each change", (t) => {
   const makeScene = (): PluginScene => new PluginScene("ptp", dualStack);
   return checkAfterChanges(t, makeScene, [...CHANGES, ...PTP_CHANGES]);
 });
 
-rootTest("ptp.repair() makes again what was removed", (t) =>
+rootTest("ptp.repair() restores each removed part", (t) =>
   repairAfterChanges(
     t,
     () => new PluginScene("ptp", (hosts) => dualStack(hosts, { ipMasq: true })),
@@ -95,7 +95,7 @@ rootTest("ptp.repair() makes again what was removed", (t) =>
     ],
   ));
 
-rootTest("ptp.check() tells interfaces of one network apart", async () => {
+rootTest("ptp.check() distinguishes interfaces of one network", async () => {
   using scene = new PluginScene("ptp", dualStack);
   const results = [];
   for (const ifName of ["eth0", "net1", "net2"]) {

@@ -39,7 +39,7 @@ class NodeScene extends PluginScene {
 }
 
 rootTest(
-  "ptp.add() takes no address that the host reaches elsewhere",
+  "ptp.add() refuses an address that the host reaches elsewhere",
   async (t) => {
     const rows: [
       name: string,
@@ -120,7 +120,7 @@ rootTest(
 );
 
 rootTest(
-  "ptp.add() takes addresses of the uplink's subnet that nobody has",
+  "ptp.add() accepts unused addresses of the uplink's subnet",
   async (t) => {
     const rows: [name: string, address: string, setUp: string[]][] = [
       ["unused", "10.0.0.99/24", ["ip route add default via 10.0.0.1"]],
@@ -149,7 +149,7 @@ rootTest(
 );
 
 rootTest(
-  "ptp.add() leaves a living container of the network its address",
+  "ptp.add() refuses the address of a running container",
   async () => {
     using scene = new NodeScene("10.1.2.5/24");
     const sandbox = scene.hosts.addNetns();
@@ -173,7 +173,7 @@ rootTest(
 );
 
 rootTest(
-  "ptp.add() leaves a living container its address after the leases were deleted",
+  "ptp.add() refuses a running container's address after the leases were deleted",
   async () => {
     using scene = new PluginScene("ptp", dualStack);
     const { hosts } = scene;

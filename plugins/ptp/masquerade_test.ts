@@ -44,7 +44,7 @@ testMasquerade("ptp", makeConfig);
 const OWN = /10\.1\.2\.|2001:db8:1::[2-9]|test-container|CNI-/;
 
 testRules(
-  "ptp.check() accepts the backend that the Go plugin has chosen",
+  "ptp.check() accepts the backend that the Go plugin chose",
   async () => {
     using scene = makeScene();
     const added = await scene.succeed("ADD", {}, GO);
@@ -59,7 +59,7 @@ testRules(
 );
 
 testRules(
-  "ptp.add() completes a table that lacks the way to its rules",
+  "ptp.add() adds the missing jump to existing masquerade rules",
   async () => {
     using scene = makeScene("nftables");
     const table = "inet cni_plugins_masquerade";
@@ -76,7 +76,7 @@ testRules(
 );
 
 testRules(
-  "ptp.del() ends the masquerade by a prevResult without addresses",
+  "ptp.del() removes the masquerade rules if prevResult has no addresses",
   async () => {
     using scene = makeScene("iptables");
     const { json } = await scene.succeed("ADD");
@@ -86,7 +86,7 @@ testRules(
 );
 
 testRules(
-  "ptp.del() ends the masquerade without sandbox and prevResult",
+  "ptp.del() removes the masquerade rules without sandbox and prevResult",
   async (t) => {
     await eachRow(t, ["nftables", "iptables"], async (backend) => {
       using scene = makeScene(backend);
@@ -98,7 +98,7 @@ testRules(
 );
 
 testRules(
-  "ptp.del() ends the masquerade whatever the backend is now",
+  "ptp.del() removes the masquerade rules after the backend was changed",
   async (t) => {
     const rows = [["nftables", "iptables"], ["iptables", "nftables"]] as const;
     await eachRow(t, rows, async ([before, now]) => {
@@ -111,7 +111,7 @@ testRules(
 );
 
 testRules(
-  "ptp.del() leaves the masquerade of the container's other interface",
+  "ptp.del() keeps the masquerade rules of the container's other interface",
   async (t) => {
     const rows = ["nftables", "iptables"].flatMap((backend) =>
       [true, false].map((isKnown) => [backend, isKnown] as const)
@@ -139,7 +139,7 @@ testRules(
 );
 
 testRules(
-  "ptp.add() leaves the masquerade of an interface that was added just before",
+  "ptp.add() keeps the masquerade rules of an interface added just before",
   async () => {
     using scene = makeScene("iptables");
     const other = { ifName: "net1" };
@@ -156,7 +156,7 @@ testRules(
 );
 
 testRules(
-  "ptp.add() masquerades an address that another container has left",
+  "ptp.add() masquerades an address of a dead container",
   async () => {
     using scene = makeScene();
     const { hosts } = scene;
@@ -178,7 +178,7 @@ testRules(
 );
 
 testRules(
-  "ptp.add() removes what a dead attachment of its own has left",
+  "ptp.add() removes the rules of its own earlier attachment",
   async (t) => {
     await eachRow(t, ["nftables", "iptables"], async (backend) => {
       using scene = makeScene(backend);
@@ -195,7 +195,7 @@ testRules(
   },
 );
 
-testRules("ptp.check() notices a masquerade that is gone", async (t) => {
+testRules("ptp.check() reports missing masquerade rules", async (t) => {
   const table = ["inet", "cni_plugins_masquerade"];
   const rows: [name: string, backend: string, tamper: string[]][] = [
     ["the rules of the addresses", "nftables", [
@@ -232,7 +232,7 @@ testRules("ptp.check() notices a masquerade that is gone", async (t) => {
 });
 
 testRules(
-  "ptp.add() does without iptables for names that its comments have no room for",
+  "ptp.add() uses nftables if its names are too long for iptables comments",
   async () => {
     using scene = makeScene();
     const names = { name: "n".repeat(160) };
@@ -248,7 +248,7 @@ testRules(
 );
 
 testRules(
-  "ptp.add() spares the subnets of all interfaces of a container, by iptables",
+  "ptp.add() with iptables excludes the subnets of all interfaces of a container",
   async (t) => {
     await eachRow(t, ["nft", "legacy"], async (variant) => {
       using scene = makeScene("iptables");
@@ -275,7 +275,7 @@ testRules(
   needsLegacyIptables(),
 );
 
-testRules("ptp leaves the tables of others that they share", async () => {
+testRules("ptp keeps a table in which another program has rules", async () => {
   using scene = makeScene("iptables");
   const { host } = scene.hosts;
   await scene.succeed("ADD");
@@ -293,7 +293,7 @@ testRules("ptp leaves the tables of others that they share", async () => {
   assertEquals(scene.rules, "");
 });
 
-testRules("ptp.add() refuses a backend that it does not know", async () => {
+testRules("ptp.add() refuses an unknown backend", async () => {
   using scene = makeScene("pf");
   await scene.fail("ADD", [
     7,
@@ -309,21 +309,21 @@ testRules("ptp.add() refuses a backend that it does not know", async () => {
 });
 
 testRules(
-  "ptp ends masquerades of the Go plugin, and the other way round",
+  "ptp and the Go plugin remove each other's masquerade rules",
   async (t) => {
-    await t.step("Go adds, we delete", async () => {
+    await t.step("the Go plugin adds, ptp deletes", async () => {
       using scene = makeScene();
       await scene.succeed("ADD", {}, GO);
       assertMatch(scene.rules, OWN);
       await scene.succeed("DEL", {}, { env: { CNI_NETNS: "" } });
       assert(!OWN.test(scene.rules), scene.rules);
     });
-    await t.step("Go adds, we check", async () => {
+    await t.step("the Go plugin adds, ptp checks", async () => {
       using scene = makeScene("iptables");
       const { json: prevResult } = await scene.succeed("ADD", {}, GO);
       await scene.succeed("CHECK", { prevResult });
     });
-    await t.step("we add, Go deletes", async () => {
+    await t.step("ptp adds, the Go plugin deletes", async () => {
       using scene = makeScene("iptables");
       const added = await scene.succeed("ADD");
       assertMatch(scene.rules, OWN);
@@ -347,7 +347,7 @@ testRules(
   needsGo("ptp"),
 );
 
-testRules("ptp masquerades by the legacy iptables too", async () => {
+testRules("ptp masquerades with iptables-legacy", async () => {
   using scene = makeScene();
   const { host } = scene.hosts;
   // The chain as an older release or the Go plugin leaves it on such a host.
@@ -368,7 +368,7 @@ testRules("ptp masquerades by the legacy iptables too", async () => {
 }, needsLegacyIptables());
 
 testRules(
-  "ptp changes an outbound address by the legacy iptables",
+  "ptp with iptables-legacy replaces an outbound address",
   async () => {
     using scene = makeScene("iptables");
     const { hosts } = scene;

@@ -270,13 +270,13 @@ rootTest(
 );
 
 rootTest(
-  "ptp.del() removes everything by any remaining clue",
+  "ptp.del() removes everything even if parts of the input are missing",
   (t) => detachByWhatIsLeft(t, () => new PluginScene("ptp", dualStack)),
 );
 
-rootTest("ptp.del() leaves interfaces of others alone", async (t) => {
+rootTest("ptp.del() keeps interfaces of other attachments", async (t) => {
   await t.step(
-    "of another attachment, after an ADD that it made fail",
+    "of another attachment, with which ADD failed",
     async () => {
       using hosts = TestHosts.create();
       const config = dualStack(hosts);
@@ -354,7 +354,7 @@ rootTest("ptp.add() keeps the lease if the sandbox differs", async () => {
   assertEquals(hosts.leases(), leases);
 });
 
-rootTest("ptp.gc() deletes links of invalid attachments", async () => {
+rootTest("ptp.gc() deletes the links of stale attachments", async () => {
   using hosts = TestHosts.create();
   const config = dualStack(hosts);
   const add = async (containerId: string, extras: Keys): Promise<NetNs> => {
@@ -388,13 +388,13 @@ rootTest("ptp.add() refuses a name that the kernel would change", async () => {
   assertEquals(hosts.leases(), []);
 });
 
-rootTest("ptp.del() succeeds where nothing was added", async () => {
+rootTest("ptp.del() succeeds if nothing was added", async () => {
   using hosts = TestHosts.create();
   assertSuccess(await hosts.run("ptp", "DEL", dualStack(hosts)));
   assertEquals(hosts.leases(), []);
 });
 
-rootTest("ptp.del() never touches the host's own interfaces", async () => {
+rootTest("ptp.del() does not change the host's own interfaces", async () => {
   using hosts = TestHosts.create();
   const config = dualStack(hosts);
   runIn(hosts.host, "ip", "link", "add", "eth0", "type", "bridge");
@@ -483,7 +483,7 @@ rootTest("ptp.add() refuses an invalid CNI_NETNS", async (t) => {
   });
 });
 
-rootTest("ptp passes STATUS and GC on to the IPAM plugin", async (t) => {
+rootTest("ptp runs STATUS and GC of the IPAM plugin", async (t) => {
   await eachRow(t, ["STATUS", "GC"], async (command) => {
     using hosts = TestHosts.create();
     const { config, calls } = withFakeIpam(hosts, {});
@@ -491,7 +491,7 @@ rootTest("ptp passes STATUS and GC on to the IPAM plugin", async (t) => {
     assertSuccess(await hosts.run("ptp", command, valid));
     assertEquals(calls(), [command]);
   });
-  await t.step("not GC without a list, which may count as empty", async () => {
+  await t.step("not GC without a list of valid attachments", async () => {
     using hosts = TestHosts.create();
     const { config, calls } = withFakeIpam(hosts, {});
     assertSuccess(await hosts.run("ptp", "GC", config));

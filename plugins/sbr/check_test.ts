@@ -103,7 +103,7 @@ const CHANGES: [name: string, keys: Keys, lines: string[], text: string][] = [
   ],
 ];
 
-rootTest("sbr.check() notices everything that was changed", async (t) => {
+rootTest("sbr.check() reports each change", async (t) => {
   await eachRow(t, CHANGES, async ([, keys, lines, text]) => {
     using scene = new SbrScene([
       ...ETH0,
@@ -157,7 +157,7 @@ rootTest("sbr.check() compares prevResult", async (t) => {
   });
 });
 
-rootTest("sbr.check() succeeds behind loopback", async () => {
+rootTest("sbr.check() succeeds after loopback in a network list", async () => {
   using hosts = TestHosts.create();
   const run = async (
     type: string,

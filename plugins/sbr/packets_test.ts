@@ -83,7 +83,7 @@ const LINK_LOCAL = [
   "address add fe80::2/64 dev net1 nodad",
 ];
 
-test("sbr answers both of two networks that have the same subnets", async () => {
+test("sbr sends replies to each of two networks with the same subnet", async () => {
   using networks = new TwoNetworks([
     ...LINK_LOCAL,
     "address add 10.0.0.2/24 dev eth0",
@@ -120,7 +120,7 @@ test("sbr answers both of two networks that have the same subnets", async () => 
   }
 });
 
-test("sbr answers those who are beyond the router of a second network", async () => {
+test("sbr sends replies through the router of a second network", async () => {
   using networks = new TwoNetworks([
     ...LINK_LOCAL,
     "address add 10.1.0.2/24 dev eth0",
@@ -170,7 +170,7 @@ function beyond(router: NetNs, number: 1 | 2): void {
   );
 }
 
-test("sbr behind ptp passes a host that drops what comes back another way", async () => {
+test("sbr after ptp works with strict reverse path filters on the host", async () => {
   using hosts = TestHosts.create();
   const outside = connectOutside(hosts);
   using _listener = listen(hosts.sandbox);

@@ -234,7 +234,7 @@ for (const peer of listPeers("sbr")) {
   }
 
   rootTest(
-    `sbr takes back what the Go plugin did, and CHECK agrees with it (${peer.name})`,
+    `sbr checks and deletes what the Go plugin added (${peer.name})`,
     async (t) => {
       await eachRow(t, Object.entries(rows), async ([, prepare]) => {
         const { networks, prevResult, keys } = await prepare();

@@ -10,7 +10,7 @@ import {
   NET1,
 } from "../../tests/_harness/two_networks.ts";
 
-rootTest("sbr.add() takes the first tables that nothing uses", async (t) => {
+rootTest("sbr.add() uses the first unused tables", async (t) => {
   const both = [IP4, IP6];
   const rows: [name: string, lines: string[], tables: number[]][] = [
     ["none is used", [], [100, 101]],
@@ -200,8 +200,8 @@ rootTest("sbr.add() moves routes of the address family only", async (t) => {
   });
 });
 
-rootTest("sbr.add() builds on what is there of the attachment", async (t) => {
-  await t.step("an interface that was made anew", async () => {
+rootTest("sbr.add() replaces the rules of an earlier ADD", async (t) => {
+  await t.step("for an interface that was created again", async () => {
     using scene = new SbrScene();
     await scene.succeed("ADD");
     const before = scene.state;
@@ -215,7 +215,7 @@ rootTest("sbr.add() builds on what is there of the attachment", async (t) => {
     await scene.succeed("ADD");
     assertEquals(scene.state, before);
   });
-  await t.step("other gateways", async () => {
+  await t.step("with different gateways", async () => {
     using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], {
       ips: [IP4, IP6],
     });
@@ -231,7 +231,7 @@ rootTest("sbr.add() builds on what is there of the attachment", async (t) => {
       assertStringIncludes(`${found}`, `via ${gateway} `);
     }
   });
-  await t.step("hints that the interface's plugin has given", async () => {
+  await t.step("with source hints from the interface's plugin", async () => {
     using scene = new SbrScene([
       ...ETH0,
       "address add 192.168.1.209/24 dev net1 noprefixroute",
@@ -251,7 +251,7 @@ rootTest("sbr.add() builds on what is there of the attachment", async (t) => {
     await scene.succeed("DEL");
     assertEquals(scene.state, before);
   });
-  await t.step("hints, once more", async () => {
+  await t.step("with source hints of its own", async () => {
     using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], {
       ips: [IP4, IP6],
       addSourceHints: true,

@@ -17,7 +17,7 @@ import { ETH0, NET1 } from "../../tests/_harness/two_networks.ts";
 
 const RULE = "32765: from 192.168.1.209 lookup 100";
 
-rootTest("sbr.add() hands prevResult on as it is", async (t) => {
+rootTest("sbr.add() returns prevResult unchanged", async (t) => {
   const lists = {
     interfaces: [{ name: "net1", sandbox: "/x", custom: 1 }],
     ips: [{ ...IP4, interface: 0, custom: [2] }],
@@ -55,7 +55,7 @@ rootTest("sbr.add() hands prevResult on as it is", async (t) => {
   });
 });
 
-rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
+rootTest("sbr.add() changes nothing if it refuses the input", async (t) => {
   const rows: [name: string, keys: Keys, code: number, text: string][] = [
     [
       "no prevResult",
@@ -170,7 +170,7 @@ rootTest("sbr.add() refuses cleanly what it cannot do", async (t) => {
   });
 });
 
-rootTest("sbr with a table touches rules to that table only", async () => {
+rootTest("sbr with a table changes rules to that table only", async () => {
   using scene = new SbrScene([
     ...ETH0,
     ...NET1,
@@ -206,7 +206,7 @@ rootTest("sbr with a table touches rules to that table only", async () => {
   );
 });
 
-rootTest("sbr waits for others that have locked the namespace", async (t) => {
+rootTest("sbr waits for another call's lock on the namespace", async (t) => {
   await eachRow(t, ["ADD", "CHECK", "DEL"], async (command) => {
     using scene = new SbrScene();
     const { hosts, sandbox } = scene.networks;
@@ -235,7 +235,7 @@ function countOpenLocks(): number {
   ).length;
 }
 
-rootTest("sbr gives up waiting for the namespace after a while", async (t) => {
+rootTest("sbr stops waiting for the namespace at its time limit", async (t) => {
   const acquire = FileLock.acquireTemporary;
   const limits: (number | undefined)[] = [];
   FileLock.acquireTemporary = (path, wait = {}): Promise<FileLock> => {
@@ -276,7 +276,7 @@ rootTest("sbr gives up waiting for the namespace after a while", async (t) => {
   }
 });
 
-rootTest("sbr answers STATUS by the configuration, and GC always", async () => {
+rootTest("sbr's STATUS checks the configuration, and GC succeeds", async () => {
   using scene = new SbrScene();
   await scene.succeed("ADD");
   const before = scene.networks.state();

@@ -43,7 +43,7 @@ rootTest("sbr.del() succeeds without a namespace", async (t) => {
   assertEquals(scene.networks.state(), before);
 });
 
-rootTest("sbr.del() finds what is left, whatever it is told", async (t) => {
+rootTest("sbr.del() removes everything, with any prevResult", async (t) => {
   const rows: [name: string, keys: Keys][] = [
     ["all", {}],
     ["no prevResult", { prevResult: undefined }],
@@ -79,21 +79,21 @@ rootTest("sbr.del() finds what is left, whatever it is told", async (t) => {
 
 rootTest("sbr.del() finds rules without the interface", async (t) => {
   const ips = [IP4, IP6];
-  await t.step("gone, with prevResult", async () => {
+  await t.step("of a deleted interface, with prevResult", async () => {
     using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
     await scene.succeed("ADD");
     scene.ip("link delete dev net1");
     await scene.succeed("DEL");
     assertEquals(scene.networks.rules(), []);
   });
-  await t.step("gone, without prevResult nobody can know", async () => {
+  await t.step("but not of a deleted link without prevResult", async () => {
     using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
     await scene.succeed("ADD");
     scene.ip("link delete dev net1");
     await scene.succeed("DEL", { prevResult: undefined });
     assertEquals(scene.networks.rules().length, 2);
   });
-  await t.step("down", async () => {
+  await t.step("of an interface that is down", async () => {
     using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
     await scene.succeed("ADD");
     scene.ip("link set dev net1 down");
@@ -102,7 +102,7 @@ rootTest("sbr.del() finds rules without the interface", async (t) => {
     assertEquals(scene.table("100"), []);
     assertEquals(scene.table("101"), []);
   });
-  await t.step("without its addresses", async () => {
+  await t.step("of an interface without its addresses", async () => {
     using scene = new SbrScene([...ETH0, ...NET1, ...IPV6], { ips });
     await scene.succeed("ADD");
     scene.ip("address flush dev net1");
@@ -113,7 +113,7 @@ rootTest("sbr.del() finds rules without the interface", async (t) => {
   });
 });
 
-rootTest("sbr.del() leaves rules and tables of others alone", async (t) => {
+rootTest("sbr.del() keeps third-party rules and tables", async (t) => {
   const rows: [name: string, lines: string[]][] = [
     ["a rule with a condition", [
       "rule add from 192.168.1.209 to 10.9.0.0/16 lookup 100",
@@ -144,7 +144,7 @@ rootTest("sbr.del() leaves rules and tables of others alone", async (t) => {
     await scene.succeed("DEL");
     assertEquals(scene.state, before);
   });
-  await t.step("a table that others have come to use", async () => {
+  await t.step("a table to which another rule now leads", async () => {
     using scene = new SbrScene();
     await scene.succeed("ADD");
     scene.ip("rule add from 10.0.0.2 lookup 100");
@@ -153,7 +153,7 @@ rootTest("sbr.del() leaves rules and tables of others alone", async (t) => {
     assertEquals(scene.networks.rules(), ["32764: from 10.0.0.2 lookup 100"]);
     assertEquals(scene.table("100"), table);
   });
-  await t.step("another interface that has the same address", async () => {
+  await t.step("another interface with the same address", async () => {
     using scene = new SbrScene([
       "address add 192.168.1.209/24 dev eth0",
       ...NET1,
@@ -234,7 +234,7 @@ rootTest("sbr.del() restores the metrics of default routes", async (t) => {
   });
 });
 
-rootTest("sbr.del() knows its rules on newer kernels", async () => {
+rootTest("sbr.del() removes its rules on newer kernels", async () => {
   using scene = new SbrScene();
   const before = scene.state;
   await scene.succeed("ADD");
@@ -251,7 +251,7 @@ function net1Of({ networks }: SbrScene): Keys {
   return { name: "net1", mac: address, sandbox: networks.sandbox.path };
 }
 
-rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
+rootTest("sbr.del() does not change another pod's sandbox", async (t) => {
   const other = { address: "10.77.0.1/24" };
   type ValuesOf = (scene: SbrScene) => Keys;
   // Other values of the interface, if there is one; and the address.
@@ -298,7 +298,7 @@ rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
     await scene.succeed("DEL", { prevResult });
     assertEquals(scene.state, isLeft ? added : before);
   });
-  await t.step("without the interface, the address on another", async () => {
+  await t.step("a sandbox whose other link has the address", async () => {
     using scene = new SbrScene([
       "address add 192.168.1.209/24 dev eth0",
       "rule add from 192.168.1.209 lookup 100",
@@ -311,7 +311,7 @@ rootTest("sbr.del() leaves another pod's sandbox alone", async (t) => {
 });
 
 rootTest(
-  "sbr.del() without prevResult leaves the interface of another attachment alone",
+  "sbr.del() without prevResult keeps the rules of another attachment's interface",
   async (t) => {
     const ptp = (hosts: TestHosts): Keys => ({
       type: "ptp",

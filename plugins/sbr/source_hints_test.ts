@@ -3,7 +3,7 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { IP4, IP6, SbrScene } from "./testing.ts";
 import { ETH0, IPV6, NET1 } from "../../tests/_harness/two_networks.ts";
 
-rootTest("sbr.add() gives hints without harm to other interfaces", async () => {
+rootTest("sbr.add() sets source hints of its own interface only", async () => {
   // Both interfaces have the same subnets.
   using scene = new SbrScene([
     "address add 192.168.1.2/24 dev eth0",

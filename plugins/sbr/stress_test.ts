@@ -51,7 +51,7 @@ async function succeed(hosts: TestHosts, call: SbrCall): Promise<void> {
   assertEquals(code, 0, stdout + stderr);
 }
 
-test("sbr leaves nothing when it is killed and DEL follows", async () => {
+test("sbr's DEL leaves nothing after a killed ADD", async () => {
   const random = createRandom(3);
   using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
   const { hosts, sandbox } = networks;
@@ -85,7 +85,7 @@ test("sbr leaves nothing when it is killed and DEL follows", async () => {
   assert(cutShort > 0, "none was killed in time");
 });
 
-test("sbr gives each of many interfaces a table, attached all at once", async () => {
+test("sbr gives each of many concurrently attached interfaces a table", async () => {
   const numbers = Array.from({ length: 12 }, (_, index) => index + 1);
   const go = goPlugin("sbr");
   using hosts = TestHosts.create();

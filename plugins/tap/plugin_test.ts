@@ -78,7 +78,7 @@ rootTest(
       });
       assertEquals([json.interfaces[0].mac, show(scene).address], [mac, mac]);
     }, ([keys, args]) => JSON.stringify([keys, args]));
-    await t.step("and refuses one that is not valid", async () => {
+    await t.step("and refuses an invalid MAC address", async () => {
       using scene = ownLinkScene("tap");
       const before = scene.state;
       await scene.fail("ADD", [7, 'Cannot use MAC "x"'], { mac: "x" });
@@ -142,7 +142,7 @@ rootTest("tap.add() refuses an SELinux context without SELinux", {
 });
 
 rootTest(
-  "a program opens the tap device, and its frames arrive",
+  "frames of a program that opens the tap device arrive",
   needs,
   async () => {
     using scene = ownLinkScene("tap");

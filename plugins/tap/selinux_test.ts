@@ -4,7 +4,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { whenSuperseded } from "../../tests/_harness/superseded.ts";
 import { createTapAs } from "./selinux.ts";
 
-rootTest("createTapAs() creates nothing if its call may change nothing", () => {
+rootTest("createTapAs() creates no device in a superseded call", () => {
   using hosts = TestHosts.create();
   const tap = { name: "tap0", isMultiQueue: false };
   const create = (): void => createTapAs("any", hosts.sandbox, tap);

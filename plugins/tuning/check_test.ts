@@ -5,7 +5,7 @@ import { ALL_SETTINGS, NEW_MAC, SYSCTL, TunedLink } from "./testing.ts";
 import { runIn } from "../../testing/ip_json.ts";
 
 rootTest(
-  "tuning.check() notices what has been changed, and repair() sets it again",
+  "tuning.check() reports each change, and repair() restores it",
   async (t) => {
     const rows: [name: string, change: string, text: string][] = [
       ["MAC", "address 02:00:00:00:00:07", `Ethernet of eth0 is ${NEW_MAC}`],

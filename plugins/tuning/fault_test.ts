@@ -21,7 +21,7 @@ testFaultsOfAdd("tuning", "", {
   atLeast: 8,
 });
 
-rootTest("tuning gets over an ADD that was killed", async (t) => {
+rootTest("tuning recovers from a killed ADD", async (t) => {
   const steps = await eachStep(t, async (step) => {
     using scene = new TunedLink(KEYS);
     const { link: before } = scene;
@@ -67,7 +67,7 @@ async function killDel(
   }
 }
 
-rootTest("tuning gets over a DEL that was killed", async (t) => {
+rootTest("tuning recovers from a killed DEL", async (t) => {
   const steps = await eachStep(t, async (step) => {
     using scene = new TunedLink(KEYS);
     const { link: before } = scene;

@@ -77,7 +77,7 @@ const without = (...gone: string[]): string[] =>
   ALL.filter((one) => !gone.includes(one));
 
 rootTest(
-  "tuning.add() deletes what a router that is ignored now had brought",
+  "tuning.add() deletes the addresses and routes of a router that it disables",
   async (t) => {
     const rows: [name: string, value: string, left: string[]][] = [
       ["IFNAME.accept_ra", "0", KEPT],

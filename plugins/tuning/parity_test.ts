@@ -167,7 +167,7 @@ for (const peer of listPeers("tuning")) {
   }
 
   rootTest(
-    `tuning: an ADD repeated by the other side restores the same (${peer.name})`,
+    `tuning: DEL restores the same after an ADD of each plugin (${peer.name})`,
     async () => {
       const { cniVersion } = peer;
       using scene = new TunedLink({ ...ROWS["everything"], cniVersion });
@@ -183,7 +183,7 @@ for (const peer of listPeers("tuning")) {
   if (isOld(peer)) continue;
 
   rootTest(
-    `tuning refuses what the Go plugin refuses, in its words (${peer.name})`,
+    `tuning refuses the same input as the Go plugin, with its messages (${peer.name})`,
     async (t) => {
       const rows: [name: string, keys: Keys, text: RegExp, ifName?: string][] =
         [
@@ -224,7 +224,7 @@ for (const peer of listPeers("tuning")) {
   );
 
   rootTest(
-    `tuning's CHECK fails in the Go plugin's words (${peer.name})`,
+    `tuning's CHECK fails with the Go plugin's messages (${peer.name})`,
     async (t) => {
       const rows: [change: string, keys: Keys][] = [
         ["address 02:00:00:00:00:07", { mac: NEW_MAC }],
@@ -284,7 +284,7 @@ for (const peer of listPeers("tuning")) {
 
   // Differences that are meant.
   rootTest(
-    `tuning: what the Go plugin gets wrong (${peer.name})`,
+    `tuning avoids known errors of the Go plugin (${peer.name})`,
     async (t) => {
       const { cniVersion } = peer;
       const both = async (

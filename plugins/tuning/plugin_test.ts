@@ -64,7 +64,7 @@ rootTest("tuning.add() undoes everything if a value is refused", async (t) => {
   });
 });
 
-rootTest("tuning refuses bad input before it changes anything", async (t) => {
+rootTest("tuning changes nothing if it refuses the input", async (t) => {
   const text = "Cannot decode network configuration";
   const rows: [name: string, keys: Keys, code: number, text: string][] = [
     ["MAC", { mac: "x" }, 7, 'Cannot use MAC "x"'],
@@ -102,7 +102,7 @@ rootTest("tuning refuses bad input before it changes anything", async (t) => {
     assertEquals(scene.state, state);
     assertEquals((await scene.run("DEL")).exitCode, 0);
   });
-  await t.step("no interface", async () => {
+  await t.step("a missing interface", async () => {
     using scene = new TunedLink(ALL_SETTINGS);
     const problem = 'failed to get "eth9": Link not found';
     await scene.fail("ADD", [4, problem], {}, { ifName: "eth9" });
@@ -115,14 +115,14 @@ rootTest("tuning refuses bad input before it changes anything", async (t) => {
     const unknown = { env: { CNI_ARGS: "X=1" } };
     await scene.fail("ADD", [4, "unknown args"], {}, unknown);
   });
-  await t.step("sysctl and STATUS", async () => {
+  await t.step("an invalid sysctl at STATUS", async () => {
     using scene = new TunedLink({ sysctl: { "kernel.shmmax": "1" } });
     await scene.fail("STATUS", [7, "invalid net sysctl key"]);
     await scene.succeed("STATUS", { sysctl: { [SYSCTL]: "1" } });
   });
 });
 
-rootTest("tuning takes the MAC that has precedence", async (t) => {
+rootTest("tuning sets the MAC with the highest precedence", async (t) => {
   const mac = (last: number): string => `02:00:00:00:00:0${last}`;
   const all = {
     mac: mac(1),
@@ -201,7 +201,7 @@ rootTest(
 );
 
 rootTest(
-  "tuning sets sysctls with several numbers, or none to read",
+  "tuning sets sysctls with several numbers, and write-only sysctls",
   async () => {
     using scene = new TunedLink({
       sysctl: {
@@ -219,7 +219,7 @@ rootTest(
 );
 
 rootTest(
-  "tuning.add() returns the interface's new MTU if its old one was there",
+  "tuning.add() returns the new MTU if prevResult contained the MTU",
   async () => {
     using scene = new TunedLink(ALL_SETTINGS);
     const { prevResult } = scene;
@@ -232,7 +232,7 @@ rootTest(
   },
 );
 
-rootTest("tuning.del() needs nothing", async (t) => {
+rootTest("tuning.del() succeeds if anything is missing", async (t) => {
   const gone = { prevResult: undefined };
   const rows: [
     name: string,
@@ -242,7 +242,7 @@ rootTest("tuning.del() needs nothing", async (t) => {
   ][] = [
     ["no CNI_NETNS", gone, { CNI_NETNS: "" }, () => {}],
     ["no namespace", gone, { CNI_NETNS: "/run/netns/none" }, () => {}],
-    ["no interface", gone, {}, ({ hosts }) => {
+    ["a missing interface", gone, {}, ({ hosts }) => {
       runIn(hosts.sandbox, "ip", "link", "del", "eth0");
     }],
     ["bad keys", { mac: 1, mtu: "x", sysctl: 7, prevResult: 1 }, {}, () => {}],
@@ -267,7 +267,7 @@ rootTest("tuning.del() needs nothing", async (t) => {
   });
 });
 
-rootTest("tuning.del() restores what it can", async () => {
+rootTest("tuning.del() restores what the kernel accepts", async () => {
   using scene = new TunedLink({ mtu: 1400, mac: NEW_MAC });
   const { json: prevResult } = await scene.succeed("ADD");
   // No link can have this MTU.
@@ -283,7 +283,7 @@ rootTest("tuning.del() restores what it can", async () => {
 const OTHER_MAC = "02:00:00:00:00:07";
 
 rootTest(
-  "tuning.del() restores an interface that its pod has changed",
+  "tuning.del() restores an interface that its pod renamed or changed",
   async (t) => {
     const rows: [name: string, changes: string[], name: string][] = [
       ["its MAC", [`address ${OTHER_MAC}`], "eth0"],
@@ -307,7 +307,7 @@ rootTest(
   },
 );
 
-rootTest("tuning.del() spares another pod behind the same path", async () => {
+rootTest("tuning.del() changes no other pod at the same path", async () => {
   using scene = new TunedLink({ mtu: 1400 });
   const { json: prevResult } = await scene.succeed("ADD");
   // Whose interface has all that the result says.
@@ -325,7 +325,7 @@ rootTest("tuning.del() spares another pod behind the same path", async () => {
 });
 
 rootTest(
-  "tuning.del() keeps a backup of the Go plugin's if it cannot tell whose the interface is",
+  "tuning.del() keeps the Go plugin's backup if the interface might be another pod's",
   async (t) => {
     const address = "10.0.0.2/24";
     const rows: [name: string, address: string, isRestored: boolean][] = [
@@ -359,7 +359,7 @@ rootTest(
 );
 
 rootTest(
-  "tuning.gc() removes backups of attachments that are gone",
+  "tuning.gc() removes the backups of stale attachments",
   async () => {
     using scene = new TunedLink({ mtu: 1400 });
     const add = (containerId: string, name = "net1"): Promise<unknown> =>

@@ -29,7 +29,7 @@ if (canUseNetns && !needsVrf.ignore) {
   });
 }
 
-rootTest("vrf gets over an ADD that was killed", needsVrf, async (t) => {
+rootTest("vrf recovers from a killed ADD", needsVrf, async (t) => {
   const steps = await eachStep(t, async (step) => {
     using scene = new VrfScene(KEYS);
     const { links, prevResult } = scene;

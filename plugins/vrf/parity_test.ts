@@ -43,7 +43,7 @@ function stateOf(scene: VrfScene): string[] {
 for (const peer of listPeers("vrf")) {
   const lines = isOld(peer) ? LINES.slice(0, 2) : LINES;
   rootTest(
-    `vrf leaves what the Go plugin leaves (${peer.name})`,
+    `vrf creates the same network as the Go plugin (${peer.name})`,
     needsVrf,
     async (t) => {
       await eachRow(t, Object.entries(ROWS), async ([, keys]) => {
@@ -87,7 +87,7 @@ for (const peer of listPeers("vrf")) {
   if (isOld(peer)) continue;
 
   rootTest(
-    `vrf refuses what the Go plugin refuses, in its words (${peer.name})`,
+    `vrf refuses the same input as the Go plugin, with its messages (${peer.name})`,
     needsVrf,
     async (t) => {
       const rows: [name: string, keys: Keys, text: string, ifName?: string][] =
@@ -141,7 +141,7 @@ for (const peer of listPeers("vrf")) {
 
   // Differences that are meant.
   rootTest(
-    `vrf: what the Go plugin gets wrong (${peer.name})`,
+    `vrf avoids known errors of the Go plugin (${peer.name})`,
     needsVrf,
     async (t) => {
       const both = async (

@@ -18,7 +18,7 @@ import { ensureVrf } from "./vrf_link.ts";
 
 const KEYS = { vrfname: "blue" };
 
-rootTest("vrf.add() may be repeated", needsVrf, async () => {
+rootTest("vrf.add() is idempotent", needsVrf, async () => {
   using scene = new VrfScene(KEYS);
   const { state: before } = scene;
   const { json: prevResult } = await scene.succeed("ADD");
@@ -32,7 +32,7 @@ rootTest("vrf.add() may be repeated", needsVrf, async () => {
 });
 
 rootTest(
-  "vrf keeps addresses that the kernel keeps, too",
+  "vrf adds no address twice if the kernel keeps addresses",
   needsVrf,
   async () => {
     using scene = new VrfScene(KEYS, []);
@@ -48,7 +48,7 @@ rootTest(
 );
 
 rootTest(
-  "vrf keeps addresses with a lifetime, and what remains of it",
+  "vrf keeps the remaining lifetime of addresses",
   needsVrf,
   async () => {
     using scene = new VrfScene(KEYS, []);
@@ -100,7 +100,7 @@ rootTest(
 );
 
 rootTest(
-  "vrf leaves alone a link that appears beside it",
+  "vrf ignores links that appear while it runs",
   needsVrf,
   async () => {
     using scene = new VrfScene(KEYS, []);
@@ -118,7 +118,7 @@ rootTest(
   },
 );
 
-rootTest("vrf restores the routing that ptp leaves", needsVrf, async () => {
+rootTest("vrf keeps the routes that ptp added", needsVrf, async () => {
   using scene = new VrfScene(KEYS, [
     "address add 10.0.0.2/24 dev eth0",
     "route del 10.0.0.0/24 dev eth0",
@@ -148,7 +148,7 @@ rootTest("vrf moves routes over nexthop objects", needsVrf, async () => {
 });
 
 rootTest(
-  "vrf moves its interface's next hops of a route, and no others",
+  "vrf moves only its interface's next hops of a multipath route",
   needsVrf,
   async (t) => {
     const rows: [name: string, family: 4 | 6, line: string][] = [
@@ -207,7 +207,7 @@ rootTest(
   },
 );
 
-rootTest("vrf.add() refuses bad input, and changes nothing", async (t) => {
+rootTest("vrf.add() changes nothing if it refuses the input", async (t) => {
   const text = "configuration is expected to have a valid vrf name";
   const rows: [
     name: string,
@@ -235,7 +235,7 @@ rootTest("vrf.add() refuses bad input, and changes nothing", async (t) => {
   });
 });
 
-rootTest("vrf.check() notices what has been changed", needsVrf, async (t) => {
+rootTest("vrf.check() reports each change", needsVrf, async (t) => {
   const rows: [name: string, change: string, keys: Keys, text: string][] = [
     ["no VRF", "link del blue", {}, 'VRF "blue" no longer exists'],
     [
@@ -255,7 +255,7 @@ rootTest("vrf.check() notices what has been changed", needsVrf, async (t) => {
   });
 });
 
-rootTest("vrf.del() needs nothing", needsVrf, async (t) => {
+rootTest("vrf.del() succeeds if anything is missing", needsVrf, async (t) => {
   const none = { prevResult: undefined };
   const rows: [
     name: string,
@@ -301,7 +301,7 @@ rootTest("vrf.del() needs nothing", needsVrf, async (t) => {
 });
 
 rootTest(
-  "vrf.del() without prevResult leaves the interface of another attachment alone",
+  "vrf.del() without prevResult keeps the interface of another attachment",
   needsVrf,
   async () => {
     using scene = new VrfScene(KEYS);
@@ -315,7 +315,7 @@ rootTest(
 );
 
 rootTest(
-  "vrf.del() leaves an interface of another master alone",
+  "vrf.del() keeps an interface with a different master",
   needsVrf,
   async () => {
     using scene = new VrfScene(KEYS);
