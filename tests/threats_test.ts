@@ -501,7 +501,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod requests an address or a MAC of another container, or the node's address",
       "the caches of multus and the runtime show which container has it",
       "plugins/multus/permit/in_use_test.ts",
-      "a pod gets no address and MAC that another container has",
+      "a pod cannot request an address or MAC of another container",
     ],
     [
       "a pod requests an address of a range that a different node allocated",
@@ -519,7 +519,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a definition speaks for the pod: `cni.dev/pod`",
       "such keys are removed, in any case",
       "plugins/multus/model/edit_delegate_test.ts",
-      "removeReserved() leaves nothing that would speak for the pod",
+      "removeReserved() removes all keys that identify a pod",
     ],
     [
       "anything else that an annotation can contain",
@@ -599,7 +599,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "multus runs itself recursively",
       "types and an environment variable",
       "plugins/multus/tests/nesting_test.ts",
-      "multus called by its own delegate refuses",
+      "multus refuses a call of its own delegate",
     ],
     [
       "hooks and files of `debug`, also with Go multus",

@@ -172,7 +172,7 @@ const address = (netns: NetNs, line: string): string =>
 const FOR_30 = "valid_lft 30 preferred_lft 20";
 
 rootTest(
-  "AddressWatch follows a network that renumbers, and writes each change once",
+  "AddressWatch writes each change of a network that renumbers once",
   async () => {
     await using scene = new Scene();
     const sandbox = scene.add("web", "lan", [FIRST]);
@@ -204,7 +204,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch follows an IPv4 lease that expires, and is granted again",
+  "AddressWatch writes the change when an IPv4 lease expires and is granted again",
   async () => {
     await using scene = new Scene();
     const given = "10.9.0.7/24";
@@ -221,7 +221,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch leaves other networks alone, and reads nothing for them",
+  "AddressWatch does not read or change other networks",
   async () => {
     await using scene = new Scene();
     const given = { address: "10.9.0.7/24" };
@@ -238,7 +238,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch follows addresses of a definition that was edited since ADD",
+  "AddressWatch follows addresses of a definition that was edited after ADD",
   async (t) => {
     for (const isBefore of [true, false]) {
       const when = isBefore ? "before" : "after";
@@ -264,7 +264,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch asks the kernel nothing as long as no address changes",
+  "AddressWatch sends the kernel no request while no address changes",
   async () => {
     await using scene = new Scene();
     const sandbox = scene.add("web", "lan", [FIRST]);
@@ -290,7 +290,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch looks again at a change that it could not read",
+  "AddressWatch reads an unreadable change again",
   async () => {
     await using scene = new Scene();
     const given = "10.9.0.7/24";
@@ -315,7 +315,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch yields to others that write the status, and goes on after an error",
+  "AddressWatch retries after a conflict or an error of the API server",
   async () => {
     await using scene = new Scene();
     scene.add("web", "lan", [FIRST]);
@@ -337,7 +337,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch writes no more than ten changes of a pod a minute",
+  "AddressWatch writes at most ten changes of a pod per minute",
   async () => {
     await using scene = new Scene();
     const sandbox = scene.add("web", "lan", [FIRST]);
@@ -357,7 +357,7 @@ rootTest(
   },
 );
 
-rootTest("AddressWatch says nothing of a deleted sandbox", async () => {
+rootTest("AddressWatch writes nothing for a deleted sandbox", async () => {
   await using scene = new Scene();
   const sandbox = scene.add("web", "lan", [FIRST]);
   runIn(sandbox, "ip", "link", "del", "net1");
@@ -375,7 +375,7 @@ rootTest("AddressWatch says nothing of a deleted sandbox", async () => {
 });
 
 rootTest(
-  "AddressWatch says nothing of another container behind the same path",
+  "AddressWatch writes nothing for another container at the same path",
   async () => {
     await using scene = new Scene();
     const sandbox = scene.add("web", "lan", [FIRST]);
@@ -397,7 +397,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch says nothing of another container whose path it sees first",
+  "AddressWatch writes nothing for another container that has the path first",
   async () => {
     await using scene = new Scene();
     const sandbox = scene.add("web", "lan", [FIRST]);
@@ -412,7 +412,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch says nothing of a path that was gone when it was first seen",
+  "AddressWatch writes nothing for a path that was missing at first",
   async () => {
     await using scene = new Scene();
     const sandbox = scene.add("web", "lan", [FIRST]);
@@ -431,7 +431,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch looks up a sandbox that was replaced while the pod stayed the same",
+  "AddressWatch finds the new sandbox of the same pod",
   async () => {
     await using scene = new Scene();
     const sandbox = scene.add("web", "lan", [FIRST]);
@@ -453,7 +453,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch follows other pods beside one whose status nobody can print",
+  "AddressWatch follows other pods despite a malformed status",
   async () => {
     await using scene = new Scene();
     const entry = { name: { toString: 1 }, interface: "net1", ips: [] };
@@ -466,7 +466,7 @@ rootTest(
 );
 
 rootTest(
-  "AddressWatch ends a look when the pods are no longer current",
+  "AddressWatch stops when its list of pods is no longer current",
   async () => {
     await using scene = new Scene();
     for (const name of ["one", "two"]) scene.add(name, "lan", [FIRST]);

@@ -148,7 +148,7 @@ Deno.test("findMissingNetworks() compares requests with the status and records",
   });
 });
 
-Deno.test("MissingNetworksWatch reports what a pod lacks in two looks, once", async () => {
+Deno.test("MissingNetworksWatch reports a network that is missing in two checks, once", async () => {
   const end = new AbortController();
   const posted: Event[] = [], logged: unknown[] = [];
   let look = 0, reads = 0;
@@ -209,7 +209,7 @@ Deno.test("MissingNetworksWatch reports what a pod lacks in two looks, once", as
   assertEquals(reads, look);
 });
 
-Deno.test("MissingNetworksWatch goes on after an error, and waits for the pods", async () => {
+Deno.test("MissingNetworksWatch continues after an error, and waits for the list of pods", async () => {
   const end = new AbortController();
   const logged: string[] = [];
   let looks = 0, asked = 0;

@@ -49,7 +49,7 @@ test("multus.add() may be repeated after a failure, without DEL", async (scene) 
   assertEquals(scene.story.slice(4), ADDS);
 });
 
-test("multus.add() leaves an attachment without a link to its earlier ADD", async (scene) => {
+test("multus.add() does not undo an earlier ADD of an attachment without a link", async (scene) => {
   const { hosts, plugins } = scene;
   const env = { CNI_PATH: `${plugins.directory.path}:${hosts.path}` };
   const lease = scene.conf("net1", "host-local", {
@@ -159,7 +159,7 @@ test("multus.add() waits for the readiness file", async (scene) => {
   assertEquals(scene.story, ADDS);
 });
 
-test("multus.add() leaves a log file", async (scene) => {
+test("multus.add() writes a log file", async (scene) => {
   const logFile = `${scene.hosts.directory}/multus.log`;
   const keys = { ...both(scene), logFile, logLevel: "verbose" };
   await scene.run("ADD", { ...keys, logToStderr: false });
@@ -170,7 +170,7 @@ test("multus.add() leaves a log file", async (scene) => {
   assertStringIncludes(line, `containerId=${CONTAINER} ifName=eth0 `);
 });
 
-test("multus.add() says that it cannot read a pod's annotations", async (scene) => {
+test("multus.add() reports that it cannot read a pod's annotations", async (scene) => {
   const keys = { ...both(scene), logLevel: "verbose" };
   const CNI_ARGS = "K8S_POD_NAMESPACE=test;K8S_POD_NAME=web-0";
   const { stderr } = await scene.run("ADD", keys, { env: { CNI_ARGS } });
@@ -300,7 +300,7 @@ function other(scene: MultusScene): { delegates: JsonObject[] } {
 
 const ETH1 = { env: { CNI_IFNAME: "eth1" } };
 
-test("multus.del() leaves the container's other attachments", async (scene) => {
+test("multus.del() keeps the container's other attachments", async (scene) => {
   assertSuccess(await addBeside(scene));
   assertSuccess(await scene.run("CHECK", both(scene)));
   assertSuccess(await scene.run("CHECK", other(scene), ETH1));
@@ -346,7 +346,7 @@ test("multus.del() succeeds a second time, silently", async (scene) => {
   }
 });
 
-test("multus.del() succeeds for a container without a record, whatever plugins say", async (scene) => {
+test("multus.del() succeeds for a container without a record, even if plugins fail", async (scene) => {
   scene.addPlugin("a", undefined, { DEL: "echo no >&2; exit 1" });
   const { exitCode, stdout, stderr } = await scene.run("DEL", both(scene));
   assertEquals([exitCode, stdout], [0, ""]);

@@ -63,7 +63,7 @@ testRows("readCheckpoint() returns nothing for an empty checkpoint", [
   ["an empty list", '{"Data":{"PodDeviceEntries":[]},"Checksum":1}'],
 ], ([, text]: [string, string]) => assertEquals(readText(text), []));
 
-Deno.test("readCheckpoint() refuses what it cannot read", async (t) => {
+Deno.test("readCheckpoint() refuses malformed and unreadable files", async (t) => {
   const rows: [name: string, text: string, code: number][] = [
     ["an empty file", "", 6],
     ["no JSON", '{"Data":', 6],
@@ -77,7 +77,7 @@ Deno.test("readCheckpoint() refuses what it cannot read", async (t) => {
   await eachRow(t, rows, ([, text, code]) => {
     assertEquals(assertThrows(() => readText(text), CniError).code, code);
   });
-  await t.step("no file", () => {
+  await t.step("a missing file", () => {
     const error = assertThrows(() => readCheckpoint("/none", UID), CniError);
     assertEquals([error.code, error.message], [5, "error reading file /none"]);
     assertStringIncludes(error.details, "No such file");

@@ -96,7 +96,7 @@ Deno.test("copyDeviceInfo() never overwrites, and leaves no temporary file", () 
   assertEquals(directory.list(), ["ns-nad-c1_net1"]);
 });
 
-Deno.test("copyDeviceInfo() copies nothing if its call may change nothing", () => {
+Deno.test("copyDeviceInfo() copies nothing in a superseded call", () => {
   enableChangeChecks(new AsyncLocalStorage());
   const check = (): never => {
     throw new Error("superseded");
@@ -143,7 +143,7 @@ Deno.test("findDeviceInfo() reports a malformed file", () => {
   assertFails(() => findDeviceInfo(directory.dir), 5, directory.dir);
 });
 
-Deno.test("removeDeviceInfo() removes a file, which may be gone", () => {
+Deno.test("removeDeviceInfo() removes a file, or succeeds without it", () => {
   using directory = new Directory();
   directory.publish("{}");
   directory.copy();

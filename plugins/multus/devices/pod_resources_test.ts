@@ -44,7 +44,7 @@ const EXPECTED = [
   { resourceName: "vendor.com/fpga", deviceId: "f" },
 ];
 
-Deno.test("readPodResources() asks for one pod, or for all if that is refused", async (t) => {
+Deno.test("readPodResources() requests one pod, or all pods if that is refused", async (t) => {
   const rows: [get: "enabled" | "disabled" | "unimplemented", string[]][] = [
     ["enabled", ["Get"]],
     ["disabled", ["Get", "List"]],
@@ -141,7 +141,7 @@ testRows("readPodResources() fails with a code", [
   assertStringIncludes(error.details, text);
 });
 
-Deno.test("readPodResources() gives up in time", async () => {
+Deno.test("readPodResources() fails at its time limit", async () => {
   await using kubelet = await startKubelet();
   kubelet.fault({ hang: true });
   const error = await assertRejects(

@@ -125,7 +125,7 @@ Deno.test("readClaimedDevices() reads the devices allocated to claims", async ()
   assertEquals(cluster.warnings, []);
 });
 
-Deno.test("readClaimedDevices() asks for each claim and driver once", async () => {
+Deno.test("readClaimedDevices() requests each claim and driver once", async () => {
   const cluster = makeCluster();
   await cluster.read({
     ...claims("c1", "c2", "c1"),
@@ -138,7 +138,7 @@ Deno.test("readClaimedDevices() asks for each claim and driver once", async () =
   ]);
 });
 
-testRows("readClaimedDevices() asks nothing without claims", [
+testRows("readClaimedDevices() sends no request without claims", [
   ["nothing", {}],
   ["an empty list", { resourceClaimStatuses: [] }],
   ["null", { extendedResourceClaimStatus: null }],
@@ -149,7 +149,7 @@ testRows("readClaimedDevices() asks nothing without claims", [
   assertEquals(cluster.requests, []);
 });
 
-Deno.test("readClaimedDevices() looks at the pod's node, pool and driver only", async (t) => {
+Deno.test("readClaimedDevices() reads only the pod's node, pool and driver", async (t) => {
   const other = { "dev-1": { id: "wrong", resource: NIC } };
   await eachRow(t, ["driver", "pool", "nodeName"], async (where) => {
     const cluster = makeCluster();
@@ -158,7 +158,7 @@ Deno.test("readClaimedDevices() looks at the pod's node, pool and driver only", 
     cluster.slices.push(slice);
     assertEquals(await cluster.read(claims("c1")), { [NIC]: ["0000:03:02.1"] });
   });
-  await t.step("all nodes, if the pod's is not known", async () => {
+  await t.step("all nodes, if the pod's node is unknown", async () => {
     const cluster = makeCluster();
     const ids = await cluster.read(claims("c1"), { nodeName: undefined });
     assertEquals(ids, { [NIC]: ["0000:03:02.1"] });
@@ -203,12 +203,12 @@ Deno.test("readClaimedDevices() leaves out devices that are not for networks", a
 });
 
 Deno.test("readClaimedDevices() fails if a claim cannot be read", async (t) => {
-  await t.step("no claim", async () => {
+  await t.step("the claim does not exist", async () => {
     const text = 'Cannot read resource claim "test/c9"; ' +
       'resourceclaims "c9" not found';
     await assertFails(makeCluster(), claims("c1", "c9"), 7, text);
   });
-  await t.step("it was given nothing yet", async () => {
+  await t.step("the claim is not allocated yet", async () => {
     const cluster = makeCluster();
     cluster.claims.push(claimOf("c4"));
     const text = "claim c4 has no device allocation";

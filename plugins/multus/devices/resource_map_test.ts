@@ -87,7 +87,7 @@ async function assertFails(
   assertStringIncludes(String(error), text);
 }
 
-Deno.test("ResourceMap.take() hands out each device once, in sorted order", () => {
+Deno.test("ResourceMap.take() returns each device once, in sorted order", () => {
   const map = new ResourceMap([
     { resourceName: NIC, deviceId: "0000:03:02.1" },
     { resourceName: "vendor.com/fpga", deviceId: "0000:01:00.0" },
@@ -102,16 +102,16 @@ Deno.test("ResourceMap.take() hands out each device once, in sorted order", () =
   assertEquals(map.take(NIC), undefined);
 });
 
-Deno.test("ResourceMap.take() hands out a device twice if it is listed twice", () => {
+Deno.test("ResourceMap.take() returns a device twice if it is listed twice", () => {
   // A device may be shared.
   const device = { resourceName: NIC, deviceId: "d" };
   assertEquals(takeAll(new ResourceMap([device, device])), ["d", "d"]);
 });
 
-Deno.test("readResourceMap() asks the kubelet, else reads its checkpoint", async (t) => {
+Deno.test("readResourceMap() queries the kubelet, or reads its checkpoint if it has no socket", async (t) => {
   using node = new Node();
   node.note("noted");
-  await t.step("its checkpoint", async () => {
+  await t.step("the kubelet's checkpoint", async () => {
     assertEquals(takeAll(await node.read()), ["noted"]);
   });
   await t.step("the kubelet", async () => {
@@ -123,7 +123,7 @@ Deno.test("readResourceMap() asks the kubelet, else reads its checkpoint", async
     kubelet.fault({ grpcStatus: 14 });
     await assertFails(() => node.read(), 11, "Cannot query the kubelet at");
   });
-  await t.step("nothing is there", async () => {
+  await t.step("neither a socket nor a checkpoint", async () => {
     const checkpointPath = `${node.dir}/none`;
     const text = `error reading file ${checkpointPath}`;
     await assertFails(() => node.read({ checkpointPath }), 5, text);
@@ -138,7 +138,7 @@ Deno.test("readResourceMap() adds the pod's claimed devices", async () => {
   assertEquals(await node.readClaim({ nodeName }), ["a", "b of node2", "c"]);
 });
 
-Deno.test("readResourceMap() asks the API nothing for a pod without claims", async () => {
+Deno.test("readResourceMap() sends the API no request for a pod without claims", async () => {
   using node = new Node();
   node.note("a");
   const client = {

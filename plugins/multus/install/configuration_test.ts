@@ -40,7 +40,7 @@ function readDelegate(directory: ConfDirectory): unknown {
   return JSON.parse(text).plugins[0].delegates[0].name;
 }
 
-Deno.test("MadeConfiguration.ensure() keeps the last good one when the version is wrong", () => {
+Deno.test("MadeConfiguration.ensure() keeps the last valid file if the version is invalid", () => {
   using directory = new ConfDirectory({ "10-pods.conf": POD });
   const configuration = make(directory);
   configuration.ensure();
@@ -49,7 +49,7 @@ Deno.test("MadeConfiguration.ensure() keeps the last good one when the version i
   assertEquals(readDelegate(directory), "pods");
 });
 
-Deno.test("MadeConfiguration.ensure() leaves a network alone that has its other name", () => {
+Deno.test("MadeConfiguration.ensure() keeps a third-party network that has its alternative name", () => {
   using directory = new ConfDirectory({
     "00-multus.conf": OTHER,
     "10-pods.conf": POD,
@@ -62,7 +62,7 @@ Deno.test("MadeConfiguration.ensure() leaves a network alone that has its other 
   ]);
 });
 
-Deno.test("MadeConfiguration.ensure() makes nothing before it is ready", () => {
+Deno.test("MadeConfiguration.ensure() writes nothing before the readiness file exists", () => {
   using directory = new ConfDirectory({ "10-pods.conf": POD });
   const configuration = make(directory, {
     readinessFile: `${directory.path}/ready`,
@@ -75,7 +75,7 @@ Deno.test("MadeConfiguration.ensure() makes nothing before it is ready", () => {
   assertEquals(readDelegate(directory), "pods");
 });
 
-Deno.test("MadeConfiguration.ensure() takes the next network when the master's file is gone", () => {
+Deno.test("MadeConfiguration.ensure() uses the next network after the master's file was deleted", () => {
   using directory = new ConfDirectory({
     "10-pods.conf": POD,
     "20-other.conf": OTHER,
@@ -87,7 +87,7 @@ Deno.test("MadeConfiguration.ensure() takes the next network when the master's f
   assertEquals(readDelegate(directory), "other");
 });
 
-Deno.test("MadeConfiguration.remove() removes ours alone", () => {
+Deno.test("MadeConfiguration.remove() removes only its own file", () => {
   using directory = new ConfDirectory({
     "00-multus.conf": OTHER,
     "00-multus.conflist": { ...POD, type: "multus" },
@@ -98,7 +98,7 @@ Deno.test("MadeConfiguration.remove() removes ours alone", () => {
   assertEquals(listNames(directory), ["00-multus.conf"]);
 });
 
-Deno.test("GivenConfiguration.ensure() copies what is valid", () => {
+Deno.test("GivenConfiguration.ensure() copies a valid file only", () => {
   using directory = new ConfDirectory({ "own/x.conf": POD, "net.d/other": "" });
   const source = `${directory.path}/own/x.conf`;
   const target = `${directory.path}/net.d/x.conf`;
@@ -127,13 +127,13 @@ function open(
   };
 }
 
-Deno.test("Readiness.require() asks for nothing if there is no file to ask for", () => {
+Deno.test("Readiness.require() succeeds if no readiness file is configured", () => {
   const { readiness, lines } = open("", 1e6);
   readiness.require();
   assertEquals(lines, []);
 });
 
-Deno.test("Readiness.require() asks until the file was there once", () => {
+Deno.test("Readiness.require() checks the file until it existed once", () => {
   using directory = new ConfDirectory();
   const { readiness, lines } = open(`${directory.path}/ready`, 1e6);
   assertThrows(() => readiness.require(), NotYetError, "does not exist yet");
@@ -144,7 +144,7 @@ Deno.test("Readiness.require() asks until the file was there once", () => {
   assertEquals(lines, []);
 });
 
-Deno.test("Readiness.require() gives up in time, and says so once", async () => {
+Deno.test("Readiness.require() fails at its time limit, and logs it once", async () => {
   const { readiness, lines } = open("/nowhere", 1);
   await new Promise((resolve) => setTimeout(resolve, 2));
   readiness.require();
@@ -155,7 +155,7 @@ Deno.test("Readiness.require() gives up in time, and says so once", async () => 
   ]);
 });
 
-Deno.test("Readiness.require() does not ask at all if it may not wait", () => {
+Deno.test("Readiness.require() does not check the file if it must not wait", () => {
   const { readiness, lines } = open("/nowhere", 0);
   readiness.require();
   assertEquals(lines, []);

@@ -62,7 +62,7 @@ Deno.test("Credentials.ensure() writes a kubeconfig", () => {
   });
 });
 
-Deno.test("Credentials.ensure() needs no CA that is not looked at", () => {
+Deno.test("Credentials.ensure() does not require an unused CA", () => {
   using directory = new ConfDirectory({ "account/token": "abc" });
   assertThrows(() => write(directory), CniError, "ca.crt");
   const { clusters } = JSON.parse(write(directory, { skipTlsVerify: true }));
@@ -72,7 +72,7 @@ Deno.test("Credentials.ensure() needs no CA that is not looked at", () => {
   });
 });
 
-Deno.test("Credentials.ensure() leaves what is there if it cannot do better", () => {
+Deno.test("Credentials.ensure() keeps the existing kubeconfig if it cannot write a new one", () => {
   using directory = new ConfDirectory({
     "account/token": "abc",
     "multus.d/multus.kubeconfig": "good",
@@ -86,13 +86,13 @@ Deno.test("Credentials.ensure() leaves what is there if it cannot do better", ()
   }
 });
 
-Deno.test("Credentials.ensure() does without a service account if it may", () => {
+Deno.test("Credentials.ensure() succeeds without a service account if that is allowed", () => {
   using directory = new ConfDirectory({ "multus.d/multus.kubeconfig": "own" });
   assertEquals(write(directory, { isOptional: true }), "own");
   assertThrows(() => write(directory), CniError, "no token in");
 });
 
-Deno.test("formatServer() forms an address of any family", async (t) => {
+Deno.test("formatServer() formats addresses of both families", async (t) => {
   const rows: [string, Environment, string][] = [
     ["IPv4", { KUBERNETES_SERVICE_HOST: "10.96.0.1" }, "https://10.96.0.1:443"],
     ["IPv6", { KUBERNETES_SERVICE_HOST: "fd00::1" }, "https://[fd00::1]:443"],
@@ -118,7 +118,7 @@ Deno.test("formatServer() forms an address of any family", async (t) => {
   });
 });
 
-Deno.test("formatServer() needs host and port", () => {
+Deno.test("formatServer() requires host and port", () => {
   const rows: Environment[] = [
     {},
     { KUBERNETES_SERVICE_HOST: "a" },
@@ -134,7 +134,7 @@ Deno.test("formatServer() needs host and port", () => {
   }
 });
 
-Deno.test("readToken() trims, and tells an empty token from none", () => {
+Deno.test("readToken() trims the token, and distinguishes an empty token from a missing one", () => {
   using directory = new ConfDirectory({
     token: " abc \n",
     "empty/token": "\n",
@@ -148,7 +148,7 @@ Deno.test("readToken() trims, and tells an empty token from none", () => {
   );
 });
 
-Deno.test("readCaBundle() needs the file", () => {
+Deno.test("readCaBundle() fails without the file", () => {
   using directory = new ConfDirectory({ "ca.crt": "CA" });
   assertEquals(new TextDecoder().decode(readCaBundle(directory.path)), "CA");
   assertThrows(() => readCaBundle("/nowhere"), CniError, "/nowhere/ca.crt");

@@ -25,7 +25,7 @@ function prepare(): {
   return { directory, executable, bin };
 }
 
-Deno.test("Executable.ensure() copies what differs, and waits before it restores it again", async () => {
+Deno.test("Executable.ensure() copies a different executable, and waits before it restores the copy", async () => {
   const { directory, executable, bin } = prepare();
   using _directory = directory;
   const path = `${bin}/cni-multus`;
@@ -41,7 +41,7 @@ Deno.test("Executable.ensure() copies what differs, and waits before it restores
   await assertRejects(() => executable.ensure(), NotYetError, path);
 });
 
-Deno.test("Executable.ensure() does not wait if its source is new", async () => {
+Deno.test("Executable.ensure() copies a new source immediately", async () => {
   const { directory, executable, bin } = prepare();
   using _directory = directory;
   await executable.ensure();
@@ -52,7 +52,7 @@ Deno.test("Executable.ensure() does not wait if its source is new", async () => 
   }
 });
 
-Deno.test("Executable.ensure() notices a change that the time of its source hides", async () => {
+Deno.test("Executable.ensure() detects a change that keeps the source's modification time", async () => {
   const { directory, executable, bin } = prepare();
   using _directory = directory;
   const source = `${directory.path}/source`;
@@ -66,7 +66,7 @@ Deno.test("Executable.ensure() notices a change that the time of its source hide
   }
 });
 
-Deno.test("Executable.ensure() notices what takes the place of what it copies", async () => {
+Deno.test("Executable.ensure() detects a replaced target", async () => {
   const { directory, executable, bin } = prepare();
   using _directory = directory;
   const { copyFile } = Deno;
@@ -85,7 +85,7 @@ Deno.test("Executable.ensure() notices what takes the place of what it copies", 
   assertEquals(Deno.readTextFileSync(`${bin}/multus`), "two");
 });
 
-Deno.test("Executable.ensure() leaves nothing behind when it cannot copy", async () => {
+Deno.test("Executable.ensure() leaves no partial file if it cannot copy", async () => {
   const { directory, executable, bin } = prepare();
   using _directory = directory;
   Deno.mkdirSync(`${bin}/cni-multus`);
@@ -124,7 +124,7 @@ function readLink(path: string): string {
     : Deno.readTextFileSync(path);
 }
 
-Deno.test("Links.ensure() makes links beside the executable", async (t) => {
+Deno.test("Links.ensure() creates links next to the executable", async (t) => {
   const rows: [string, (directory: ConfDirectory) => void, boolean, string][] =
     [
       ["where nothing is", () => {}, false, "-> t"],
@@ -178,13 +178,13 @@ Deno.test("Links.ensure() makes links beside the executable", async (t) => {
   });
 });
 
-Deno.test("Links.ensure() tells once of a file that it leaves alone", () => {
+Deno.test("Links.ensure() reports once that it keeps a file", () => {
   using directory = new ConfDirectory({ t: "ours", a: "other" });
   const { log } = link(directory);
   assertEquals(log.match(/kept a plugin/g)?.length, 1);
 });
 
-Deno.test("Links.ensure() keeps the file that it replaced last", () => {
+Deno.test("Links.ensure() keeps a copy of the file that it replaced last", () => {
   using directory = new ConfDirectory({ t: "ours", a: "first" });
   directory.addLink("b", "x");
   const options = {

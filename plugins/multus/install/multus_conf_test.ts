@@ -49,7 +49,7 @@ function masterOf(
   };
 }
 
-Deno.test("formatMultusConf() writes what the reference writes, to the letter", async (t) => {
+Deno.test("formatMultusConf() returns the same bytes as upstream multus", async (t) => {
   const rows: [string, Master, MultusConfOptions, string, string][] = [
     [
       "a bare plugin",
@@ -140,7 +140,7 @@ Deno.test("formatMultusConf() writes what the reference writes, to the letter", 
   });
 });
 
-Deno.test("formatMultusConf() makes what multus and the installer know for theirs", () => {
+Deno.test("formatMultusConf() returns a configuration that isMadeByInstaller() recognizes", () => {
   for (const cniVersion of ["0.4.0", "1.0.0"]) {
     const { content } = formatMultusConf(masterOf({ cniVersion }), ALL);
     const { conf } = loadDelegate(new TextEncoder().encode(content));
@@ -148,7 +148,7 @@ Deno.test("formatMultusConf() makes what multus and the installer know for their
   }
 });
 
-Deno.test("formatMultusConf() takes the master network's name if it is to", () => {
+Deno.test("formatMultusConf() uses the master network's name if configured", () => {
   const options = { ...PLAIN, takesName: true };
   const { content } = formatMultusConf(
     masterOf({ cniVersion: "1.0.0", loadOnlyInlinedPlugins: true }),
@@ -158,7 +158,7 @@ Deno.test("formatMultusConf() takes the master network's name if it is to", () =
   assertEquals([conf.name, conf.loadOnlyInlinedPlugins], ["test1", true]);
 });
 
-Deno.test("formatMultusConf() escapes what a flag brings", () => {
+Deno.test("formatMultusConf() escapes values of flags", () => {
   const keys = { logFile: '/a"b\\c' };
   const { content } = formatMultusConf(masterOf({ cniVersion: "0.4.0" }), {
     ...PLAIN,
@@ -167,7 +167,7 @@ Deno.test("formatMultusConf() escapes what a flag brings", () => {
   assertEquals(JSON.parse(content).logFile, keys.logFile);
 });
 
-Deno.test("formatMultusConf() can be told the version", () => {
+Deno.test("formatMultusConf() uses the given version", () => {
   const forced = { ...PLAIN, cniVersion: "0.3.1", forcesVersion: true };
   for (const document of [{}, { cniVersion: "1.0.0" }]) {
     const conf = formatMultusConf(masterOf(document), forced);
@@ -177,7 +177,7 @@ Deno.test("formatMultusConf() can be told the version", () => {
   }
 });
 
-Deno.test("formatMultusConf() refuses a version that cannot be", async (t) => {
+Deno.test("formatMultusConf() refuses an invalid version", async (t) => {
   const wanted = { ...PLAIN, cniVersion: "0.3.1" };
   const rows: [string, JsonObject, MultusConfOptions, string][] = [
     ["none", {}, PLAIN, "cannot get cniVersion in master CNI config file"],
@@ -231,7 +231,7 @@ function find(
   return { master, skipped };
 }
 
-Deno.test("findMaster() takes the first file that is a network's", async (t) => {
+Deno.test("findMaster() returns the first network file", async (t) => {
   const rows: [string, ConfFiles, string | undefined, string[]][] = [
     ["nothing", {}, undefined, []],
     [
@@ -281,13 +281,13 @@ Deno.test("findMaster() takes the first file that is a network's", async (t) => 
   });
 });
 
-Deno.test("findMaster() takes the file that is named, or none", () => {
+Deno.test("findMaster() returns the named file only", () => {
   const files = { "a.conf": POD, "b.conflist": LIST };
   assertEquals(find(files, { masterFile: "b.conflist" }).master?.name, "list");
   assertEquals(find(files, { masterFile: "c.conf" }).master, undefined);
 });
 
-Deno.test("findMaster() does not pass over the file that was chosen", async (t) => {
+Deno.test("findMaster() fails if the chosen file is unreadable", async (t) => {
   const files = { "a.conf": "{", "b.conf": POD };
   await t.step("by name", () => {
     assertThrows(() => find(files, { masterFile: "a.conf" }), CniError);
@@ -295,12 +295,12 @@ Deno.test("findMaster() does not pass over the file that was chosen", async (t) 
   await t.step("before", () => {
     assertThrows(() => find(files, {}, "a.conf"), CniError);
   });
-  await t.step("unless it is gone", () => {
+  await t.step("unless it was deleted", () => {
     assertEquals(find(files, {}, "0.conf").master?.name, "pods");
   });
 });
 
-Deno.test("findMaster() refuses multus as the file that is named", () => {
+Deno.test("findMaster() refuses multus as the named file", () => {
   assertThrows(
     () =>
       find({ "a.conf": { ...POD, type: "multus" } }, { masterFile: "a.conf" }),
@@ -309,7 +309,7 @@ Deno.test("findMaster() refuses multus as the file that is named", () => {
   );
 });
 
-Deno.test("findMaster() finds a renamed file in its old place", () => {
+Deno.test("findMaster() keeps the order of a renamed file", () => {
   const options = { renamesMaster: true };
   const files = { "a.conf.old": POD, "b.conflist": LIST, "c.txt.old": POD };
   assertEquals(find(files, options).master?.file, "a.conf");
@@ -318,7 +318,7 @@ Deno.test("findMaster() finds a renamed file in its old place", () => {
   assertEquals(find(both, options).master?.name, "new");
 });
 
-Deno.test("findMaster() adds the plugins that have files of their own", () => {
+Deno.test("findMaster() adds the plugins of the network's directory", () => {
   const { master } = find({
     "a.conflist": LIST,
     "list/x.conf": { type: "tuning", capabilities: { mac: true } },
@@ -331,7 +331,7 @@ Deno.test("findMaster() adds the plugins that have files of their own", () => {
   assertEquals(master?.capabilities, ["mac"]);
 });
 
-Deno.test("findMaster() joins what the plugins want", () => {
+Deno.test("findMaster() joins the capabilities of the plugins", () => {
   const plugins = [
     { type: "ptp", capabilities: { portMappings: true, bandwidth: false } },
     { type: "portmap", capabilities: { mac: true, portMappings: false } },
@@ -341,7 +341,7 @@ Deno.test("findMaster() joins what the plugins want", () => {
   assertEquals(master?.capabilities, ["mac", "portMappings"]);
 });
 
-Deno.test("readConf() says which file cannot be read", () => {
+Deno.test("readConf() names an unreadable file", () => {
   assertThrows(
     () => readConf("/nowhere/a.conf"),
     CniError,

@@ -33,7 +33,7 @@ function readMade(...args: string[]): ConfigurationOptions {
   throw new Error("no configuration is made");
 }
 
-Deno.test("readInstallOptions() has the reference's defaults", () => {
+Deno.test("readInstallOptions() has the defaults of upstream multus", () => {
   assertEquals(read(), {
     executable: {
       source: "/proc/self/exe",
@@ -81,7 +81,7 @@ testRows("readInstallOptions() chooses the links by --plugins", [
   }
 }, ([plugins]) => `"${plugins}"`);
 
-Deno.test("readInstallOptions() makes keys of the configuration, in their order", () => {
+Deno.test("readInstallOptions() returns configuration keys in their order", () => {
   const { keys } = readMade(
     "--readiness-indicator-file=/ready",
     "--multus-cni-conf-dir=/host/etc/multus",
@@ -120,14 +120,14 @@ Deno.test("readInstallOptions() makes keys of the configuration, in their order"
   ]);
 });
 
-Deno.test("readInstallOptions() cleans up only what it makes", () => {
+Deno.test("readInstallOptions() removes only files that it writes", () => {
   const flag = "--cleanup-config-on-exit";
   assertEquals(read(flag).cleansUp, true);
   assertEquals(read(flag, "--multus-conf-file=/x").cleansUp, false);
   assertEquals(read(flag, "--multus-conf-file=none").cleansUp, false);
 });
 
-Deno.test("readInstallOptions() does without what is not wanted", () => {
+Deno.test("readInstallOptions() omits disabled parts", () => {
   assertEquals(read("--skip-multus-binary-copy").executable, undefined);
   assertEquals(read("--multus-conf-file=none").configuration, undefined);
   assertEquals(read("--multus-conf-file=/x/y.conf").configuration, {
@@ -148,7 +148,7 @@ testRows<[string, number]>("readInstallOptions() reads times", [
   assertEquals(readinessTimeoutMs, ms);
 });
 
-Deno.test("readInstallOptions() refuses what makes no sense", async (t) => {
+Deno.test("readInstallOptions() refuses contradictory flags", async (t) => {
   const rows: [string, string][] = [
     [
       "--plugins=nope",
@@ -181,18 +181,18 @@ Deno.test("readInstallOptions() refuses what makes no sense", async (t) => {
   });
 });
 
-Deno.test("toHostPath() takes off what a container sees the node under", () => {
+Deno.test("toHostPath() removes the mount point of the node's root", () => {
   assertEquals(toHostPath("/host/etc/x"), "/etc/x");
   assertEquals(toHostPath("/hosts/etc"), "/hosts/etc");
   assertEquals(toHostPath("/etc/host/x"), "/etc/host/x");
 });
 
-Deno.test("hostPathOfToken() is beside the kubeconfig", () => {
+Deno.test("hostPathOfToken() returns a path next to the kubeconfig", () => {
   const { credentials } = read("--multus-kubeconfig-file-host=/a/b.conf");
   assertEquals(hostPathOfToken(credentials), "/a/token");
 });
 
-Deno.test("docs/multus.md names no flag that there is not", async () => {
+Deno.test("docs/multus.md names existing flags only", async () => {
   const page = new URL("../../../docs/multus.md", import.meta.url);
   const [, flags = ""] = (await Deno.readTextFile(page)).split("### Flags");
   const named = [...flags.matchAll(/`--([\w-]+)`/g)].map(([, name = ""]) =>

@@ -20,7 +20,7 @@ function place(path: string): { file: PlacedFile; messages: () => string[] } {
   return { file, messages };
 }
 
-Deno.test("PlacedFile.ensure() writes only what is not so", () => {
+Deno.test("PlacedFile.ensure() writes only a different file", () => {
   using directory = new ConfDirectory();
   const path = `${directory.path}/sub/file`;
   const { file, messages } = place(path);
@@ -34,7 +34,7 @@ Deno.test("PlacedFile.ensure() writes only what is not so", () => {
   assertEquals(messages(), ["wrote a file", "wrote a file"]);
 });
 
-Deno.test("PlacedFile.ensure() puts back what others take, but not at once each time", () => {
+Deno.test("PlacedFile.ensure() restores a removed file, with growing delays", () => {
   using directory = new ConfDirectory();
   const path = `${directory.path}/file`;
   const { file, messages } = place(path);
@@ -51,27 +51,27 @@ Deno.test("PlacedFile.ensure() puts back what others take, but not at once each 
   ]);
 });
 
-Deno.test("PlacedFile.ensure() replaces what was there before it was started", () => {
+Deno.test("PlacedFile.ensure() replaces a file from before its start", () => {
   using directory = new ConfDirectory({ file: "old" });
   const { file, messages } = place(`${directory.path}/file`);
   file.ensure("one");
   assertEquals(messages(), ["wrote a file"]);
 });
 
-Deno.test("PlacedFile.ensure() says what cannot be written", () => {
+Deno.test("PlacedFile.ensure() names a file that cannot be written", () => {
   using directory = new ConfDirectory({ file: "" });
   const { file } = place(`${directory.path}/file/x`);
   assertThrows(() => file.ensure("one"), CniError, `${directory.path}/file/x"`);
 });
 
-Deno.test("readIfThere() tells a missing file from one that cannot be read", () => {
+Deno.test("readIfThere() distinguishes a missing file from an unreadable one", () => {
   using directory = new ConfDirectory({ file: "text" });
   assertEquals(readIfThere(`${directory.path}/file`), "text");
   assertEquals(readIfThere(`${directory.path}/none`), undefined);
   assertThrows(() => readIfThere(directory.path), CniError, "Cannot read");
 });
 
-Deno.test("isDirectory() and requireDirectory() know directories", async (t) => {
+Deno.test("isDirectory() and requireDirectory() recognize directories", async (t) => {
   using directory = new ConfDirectory({ file: "" });
   directory.addLink("link", ".");
   const rows: [string, boolean][] = [
@@ -101,7 +101,7 @@ function mayAct(limit: RestoreLimit): boolean {
   }
 }
 
-Deno.test("RestoreLimit.takeTurn() allows it at once, then after longer and longer pauses", () => {
+Deno.test("RestoreLimit.takeTurn() allows the first restoration immediately, later ones after growing pauses", () => {
   let nowMs = 0;
   const limit = new RestoreLimit("/x", () => nowMs);
   const turns: number[] = [];
@@ -111,7 +111,7 @@ Deno.test("RestoreLimit.takeTurn() allows it at once, then after longer and long
   assertEquals(turns, [0, 1000, 3000, 7000, 15_000, 25_000, 35_000]);
 });
 
-Deno.test("RestoreLimit.takeTurn() starts anew after a minute without", () => {
+Deno.test("RestoreLimit.takeTurn() resets its pauses after a quiet minute", () => {
   let nowMs = 0;
   const limit = new RestoreLimit("/x", () => nowMs);
   const answers = [0, 1000, 3000, 63_000, 63_900, 64_000].map((ms) => {

@@ -30,7 +30,7 @@ function stepsOf(
 const bad = new Error("bad"), notYet = new NotYetError("not yet");
 const never = new AbortController().signal;
 
-Deno.test("InstallSteps.run() goes on behind a step that fails only if it was done before", async () => {
+Deno.test("InstallSteps.run() continues after a failed step only if the step succeeded before", async () => {
   const [first, second] = [
     stepOf("first", bad, undefined, bad),
     stepOf("second", undefined),
@@ -44,7 +44,7 @@ Deno.test("InstallSteps.run() goes on behind a step that fails only if it was do
   assertEquals(second.count, 2);
 });
 
-Deno.test("InstallSteps.run() logs what changes, not each time", async () => {
+Deno.test("InstallSteps.run() logs changes only", async () => {
   const step = stepOf("one", bad, bad, notYet, notYet, undefined, undefined);
   const { steps, lines } = stepsOf([step]);
   for (let times = 0; times < 6; times++) await steps.run();
@@ -55,24 +55,24 @@ Deno.test("InstallSteps.run() logs what changes, not each time", async () => {
   ]);
 });
 
-Deno.test("InstallSteps.runOnce() waits for what does not exist yet", async () => {
+Deno.test("InstallSteps.runOnce() waits for missing files", async () => {
   const step = stepOf("one", notYet, undefined);
   await stepsOf([step]).steps.runOnce(10_000, never);
   assertEquals(step.count, 2);
 });
 
-Deno.test("InstallSteps.runOnce() gives up", async (t) => {
-  await t.step("at what fails", async () => {
+Deno.test("InstallSteps.runOnce() stops waiting", async (t) => {
+  await t.step("at a step that fails", async () => {
     const [first, second] = [stepOf("first", bad), stepOf("second")];
     const { steps } = stepsOf([first, second]);
     await assertRejects(() => steps.runOnce(10_000, never), Error, "bad");
     assertEquals([first.count, second.count], [1, 0]);
   });
-  await t.step("when time is up", async () => {
+  await t.step("at its time limit", async () => {
     const { steps } = stepsOf([stepOf("one", notYet)]);
     await assertRejects(() => steps.runOnce(0, never), NotYetError);
   });
-  await t.step("when it is told to", async () => {
+  await t.step("at its signal", async () => {
     const { steps } = stepsOf([stepOf("one", notYet)]);
     const signal = AbortSignal.abort(new Error("told to"));
     await assertRejects(() => steps.runOnce(10_000, signal), Error, "told to");
@@ -98,7 +98,7 @@ async function watchFor(
   return whenMs;
 }
 
-Deno.test("watch() does it again when a directory has changed, also meanwhile", async () => {
+Deno.test("watch() runs again after each change of a directory, even during a run", async () => {
   using directory = new ConfDirectory();
   const whenMs = await watchFor(3, [directory.path, "/nowhere"], (time) => {
     if (time < 3) directory.add(`file${time}`, "");
@@ -107,7 +107,7 @@ Deno.test("watch() does it again when a directory has changed, also meanwhile", 
   assert((whenMs[2] ?? Infinity) < 9000, `${whenMs}`);
 });
 
-Deno.test("watch() tries again what has failed, later and later", async () => {
+Deno.test("watch() retries after failures with growing delays", async () => {
   const whenMs = await watchFor(3, [], () => false);
   const [first = 0, second = 0, third = 0] = whenMs;
   const [one, two] = [second - first, third - second];
@@ -115,7 +115,7 @@ Deno.test("watch() tries again what has failed, later and later", async () => {
   assert(two > 1990 && two < 9000, `${two} ms`);
 });
 
-Deno.test("watch() ends at once", async () => {
+Deno.test("watch() stops immediately at its signal", async () => {
   const startMs = performance.now();
   await watchFor(1, ["/tmp"], () => true);
   assert(performance.now() - startMs < 5000);

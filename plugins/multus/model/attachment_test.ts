@@ -132,7 +132,7 @@ Deno.test("runtimeConfOf() merges the runtime's arguments with the request", asy
       bandwidth: { ingressRate: 2048 },
     });
   });
-  await t.step("others, nothing where nothing is requested", () => {
+  await t.step("others: nothing without requests", () => {
     const offer = capabilityArgsFor(
       delegate("a", { ips: [], portMappings: [] }),
     );
@@ -145,7 +145,7 @@ Deno.test("runtimeConfOf() merges the runtime's arguments with the request", asy
       CNIDeviceInfoFile: `${devinfo}ns-n-c1_net1`,
     });
   });
-  await t.step("a device that was found, rather than that", () => {
+  await t.step("a device of the kubelet, before the annotation's", () => {
     const own = { ...delegate("a", { deviceId: "d1" }), deviceId: "d2" };
     assertEquals(
       capabilityArgsFor(own, { capabilityArgs: {} })?.["deviceID"],

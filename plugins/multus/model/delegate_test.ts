@@ -52,7 +52,7 @@ testRows("loadDelegate() refuses anything but a network", [
   assertEquals(assertThrows(load, CniError, message).code, code);
 });
 
-Deno.test("refuseSelf() detects multus by the types in a configuration", async (t) => {
+Deno.test("refuseSelf() detects multus among the types of a configuration", async (t) => {
   const inner = { type: "multus" };
   const rows: [object, boolean][] = [
     [{ type: "multus" }, true],

@@ -131,7 +131,7 @@ Deno.test("injectCniArgs() replaces other spellings, which plugins would read in
 
 /** The long s is an s for Go, and so for plugins. */
 testRows(
-  "keys that make addresses stay count in any case",
+  "keys of persistent addresses are found in any case",
   ["allowPersistentIPs", "AllowPersistentIPs", "allowPer\u017fistentIPs"],
   (key) => {
     const pod = { uid: "u", labels: {} };
@@ -173,7 +173,7 @@ Deno.test("staysByPod() finds the key in any case", () => {
   });
 });
 
-Deno.test("removeReserved() leaves nothing that would speak for the pod", () => {
+Deno.test("removeReserved() removes all keys that identify a pod", () => {
   const reserved = {
     "cni.dev/pod": { uid: "forged" },
     "CNI.DEV/valid-attachments": [],

@@ -17,7 +17,7 @@ Deno.test("enterRecursion() adds a variable to the environment of delegates", ()
   ]);
 });
 
-Deno.test("enterRecursion() only refuses the attachment in progress", async (t) => {
+Deno.test("enterRecursion() refuses only the attachment in progress", async (t) => {
   const inner = enterRecursion({}, ETH0);
   const rows: [string, { containerId: string; ifName: string }, boolean][] = [
     ["the same", ETH0, true],

@@ -70,7 +70,7 @@ Deno.test("OperationLog writes the time, the level, the message and the fields",
   );
 });
 
-Deno.test("OperationLog writes one line, whatever its content", () => {
+Deno.test("OperationLog writes one line for any content", () => {
   const { log, lines } = open();
   log.error("a\nb", { error: "c\r\nd\u2028" });
   assertEquals(lines.join("").split("\n").length, 2);

@@ -87,7 +87,7 @@ const ADDRESS = 'address 10.1.1.5 on network "b/n": pod "a/web" has it';
 const MAC = 'MAC 02:00:00:00:00:0a on network "b/n": pod "a/web" has it';
 
 rootTest(
-  "a pod gets no address and MAC that another container has",
+  "a pod cannot request an address or MAC of another container",
   async (t) => {
     const rows: [string, AttachmentRequest, string][] = [
       ["an address", { ips: ["10.1.1.6/24", "10.1.1.5/16"] }, ADDRESS],
@@ -117,7 +117,7 @@ rootTest(
   },
 );
 
-rootTest("an address is in use where networks may meet", async (t) => {
+rootTest("an address is in use in networks that share links", async (t) => {
   const request = { ips: ["10.1.1.5/24"] };
   const rows: [string, JsonObject, JsonObject, boolean][] = [
     ["the same parent", MACVLAN, { ...MACVLAN, name: "x" }, true],
@@ -141,7 +141,7 @@ rootTest("an address is in use where networks may meet", async (t) => {
 });
 
 rootTest(
-  "a network that the node routes has no address of its neighbours",
+  "a pod cannot request a neighbour's address in a routed network",
   () => {
     using node = new Node();
     const request = { ips: ["192.0.2.9/24"] };
@@ -163,19 +163,19 @@ rootTest(
   },
 );
 
-rootTest("a container that is gone has nothing", async (t) => {
+rootTest("a deleted container has no address in use", async (t) => {
   const request = { ips: ["10.1.1.5/24"], mac: "02:00:00:00:00:0a" };
   using node = new Node();
-  await t.step("its namespace does not exist", () => {
+  await t.step("the container's namespace does not exist", () => {
     node.attach("other", { netns: "/run/netns/gone" });
     node.check(request);
   });
-  await t.step("it was the pod's own", () => {
+  await t.step("the container was the pod's own", () => {
     node.attach("earlier", { pod: { namespace: "b", name: "mine" } });
     node.attach("mine");
     node.check(request);
   });
-  await t.step("a pod of that name elsewhere is another", () => {
+  await t.step("a pod of the same name elsewhere is a different pod", () => {
     node.attach("elsewhere", { pod: { namespace: "c", name: "mine" } });
     assertEquals(node.refuses(request), ADDRESS.replace("a/web", "c/mine"));
   });

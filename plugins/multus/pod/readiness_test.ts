@@ -54,12 +54,12 @@ Deno.test("waitUntilReady() fails at once if the path cannot be read", async () 
 
 Deno.test("requireReady() checks once", async (t) => {
   using directory = new PluginDirectory();
-  await t.step("no file is asked for", () => requireReady(undefined));
-  await t.step("the file is there", () => requireReady(directory.path));
-  await t.step("the file is there without /host", () => {
+  await t.step("no file is configured", () => requireReady(undefined));
+  await t.step("the file exists", () => requireReady(directory.path));
+  await t.step("the file exists under the path without /host", () => {
     requireReady(`/host${directory.path}`);
   });
-  await t.step("the file is not there", () => {
+  await t.step("the file does not exist", () => {
     const path = `${directory.path}/ready`;
     const { code, message } = assertThrows(() => requireReady(path), CniError);
     assertEquals(code, 50);

@@ -132,17 +132,17 @@ Deno.test("ResidentCluster returns objects from memory", async () => {
   assertEquals(scene.api.requests, []);
 });
 
-Deno.test("ResidentCluster asks for a pod that is not in memory", async (t) => {
+Deno.test("ResidentCluster requests a pod that is not in memory", async (t) => {
   await using scene = await Scene.start();
   await t.step("the runtime passed no UID", async () => {
     assertEquals(await scene.findPod(""), "u1");
     assertEquals(scene.api.requestsOf("GET", POD).length, 1);
   });
-  await t.step("the UID of another one", async () => {
+  await t.step("the UID of a different pod", async () => {
     assertEquals(await scene.findPod("u2"), "u1");
     assertEquals(scene.api.requestsOf("GET", POD).length, 2);
   });
-  await t.step("the server has none either", async () => {
+  await t.step("the server does not have the pod", async () => {
     scene.api.removePod("test", "p1");
     await eventually(
       "it is gone from memory",
@@ -160,7 +160,7 @@ Deno.test("ResidentCluster waits for a pod that a watch reports a little later",
   assertEquals(await finding, "u2");
 });
 
-Deno.test("ResidentCluster asks for a definition that is not in memory", async () => {
+Deno.test("ResidentCluster requests a definition that is not in memory", async () => {
   await using scene = await Scene.start();
   await scene.breakWatches();
   scene.api.putNad("test", "blue", { cniVersion: "1.0.0", type: "blue" });
@@ -185,7 +185,7 @@ Deno.test("ResidentCluster prefers the server to memory without a watch", async 
     const { metadata } = await client.getPod("test", "p1");
     return metadata?.annotations?.["note"];
   };
-  await t.step("it answers", async () => {
+  await t.step("the server answers", async () => {
     assertEquals(await find(), "newer");
   });
   await eachRow(t, [401, 429, 500, 503], async (status) => {
@@ -193,7 +193,7 @@ Deno.test("ResidentCluster prefers the server to memory without a watch", async 
     assertEquals(await find(), undefined);
     fault.clear();
   }, (status) => `it answers ${status}`);
-  await t.step("it is gone", async () => {
+  await t.step("the server does not answer", async () => {
     await scene.api.stop();
     assertEquals(await find(), undefined);
   });
@@ -225,9 +225,9 @@ Deno.test("ResidentCluster uses the call's credentials if its own are refused", 
     await client.setPodAnnotations(pod, { note: "here" });
   };
   scene.api.fault({ method: "PATCH", status: 401, times: 1 });
-  await t.step("the call has some", async () => await write(scene.kubeconfig));
+  await t.step("the call has any", async () => await write(scene.kubeconfig));
   scene.api.fault({ method: "PATCH", status: 401 });
-  await t.step("the call has none", async () => {
+  await t.step("the call has no credentials", async () => {
     assertEquals((await kubeErrorOf(write())).status, 401);
   });
 });

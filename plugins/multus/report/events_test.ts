@@ -88,12 +88,12 @@ Deno.test("addedInterface() names events after the pod and the time", async (t) 
     assert(age >= 0 && age < 60_000, String(age));
   });
 
-  await t.step("differently even in one moment", () => {
+  await t.step("differently even at the same time", () => {
     const names = Array.from({ length: 20 }, () => nameOf("pod1"));
     assertEquals(new Set(names).size, names.length);
   });
 
-  await t.step("as the API allows names to be", () => {
+  await t.step("with a name that the API allows", () => {
     const long = `${"a".repeat(235)}-.${"b".repeat(16)}`;
     const name = nameOf(long);
     assert(name.length <= 253, name);

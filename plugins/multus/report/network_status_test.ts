@@ -180,7 +180,7 @@ Deno.test("buildNetworkStatus() has an entry for each interface in the sandbox",
   );
 });
 
-Deno.test("formatNetworkStatus() prints the same bytes as the reference", () => {
+Deno.test("formatNetworkStatus() prints the same bytes as upstream multus", () => {
   const statuses = build({
     result: {
       interfaces: [{ ...ETH0, mtu: 1500 }, ETH1],

@@ -91,7 +91,7 @@ const ROWS: Readonly<
   "the cluster's own network": [[{ ...LAN, default: true }], { ips: NEW }],
 };
 
-Deno.test("updateNetworkStatus() replaces what has changed, and nothing else", async (t) => {
+Deno.test("updateNetworkStatus() replaces changed entries only", async (t) => {
   await eachRow(t, Object.entries(ROWS), ([, [entries, now, expected]]) => {
     const text = JSON.stringify([MASTER, ...entries]);
     const updated = updateNetworkStatus(text, [{ ...NOW, ...now }]);
@@ -106,13 +106,13 @@ Deno.test("updateNetworkStatus() replaces what has changed, and nothing else", a
   });
 });
 
-Deno.test("updateNetworkStatus() leaves a malformed status alone", () => {
+Deno.test("updateNetworkStatus() does not change a malformed status", () => {
   for (const text of ["", "x", "{}", "[1]", '[{"interface":"net1"},null]']) {
     assertEquals(updateNetworkStatus(text, [{ ...NOW, ips: NEW }]), undefined);
   }
 });
 
-Deno.test("listOtherNames() leaves out the cluster's network, and what is no name", () => {
+Deno.test("listOtherNames() omits the cluster network and malformed names", () => {
   const entries = [
     { ...MASTER, default: true },
     LAN,

@@ -203,7 +203,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
 };
 
-rootTest("setDefaultRoutes() leaves wanted routes alone", async (t) => {
+rootTest("setDefaultRoutes() keeps existing requested routes", async (t) => {
   for (
     const [name, { lines = [], ifName, requests, expected }] of Object.entries(
       ROWS,
@@ -276,7 +276,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   },
 };
 
-rootTest("setDefaultRoutes() refuses a wrong gateway cleanly", async (t) => {
+rootTest("setDefaultRoutes() refuses an invalid gateway", async (t) => {
   for (const [name, row] of Object.entries(REFUSALS)) {
     const { lines = [], ifName = "net1", requests, message } = row;
     await t.step(name, () => {
@@ -293,7 +293,7 @@ rootTest("setDefaultRoutes() refuses a wrong gateway cleanly", async (t) => {
   }
 });
 
-rootTest("setDefaultRoutes() ignores missing links if it may", () => {
+rootTest("setDefaultRoutes() ignores missing links if allowed", () => {
   using networks = new TwoNetworks();
   set(networks.sandbox, "net9", [4, 6]);
   assertEquals(defaultRoutes(networks.sandbox), [V4_ETH0]);
@@ -312,7 +312,7 @@ rootTest("setDefaultRoutes() disables router advertisements", () => {
   assertEquals(acceptsRouters(networks), "0");
 });
 
-rootTest("setDefaultRoutes() undoes all after any failure", async (t) => {
+rootTest("setDefaultRoutes() undoes itself after any failure", async (t) => {
   for (const moment of ["instead", "afterwards"] as const) {
     for (let step = 1, isThere = true; isThere; step++) {
       isThere = false;

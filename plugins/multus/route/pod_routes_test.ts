@@ -315,7 +315,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   },
 };
 
-rootTest("applyPodRoutes() refuses routes cleanly", async (t) => {
+rootTest("applyPodRoutes() refuses invalid routes", async (t) => {
   for (const [name, row] of Object.entries(REFUSALS)) {
     const { lines = [], ifName, asked, message } = row;
     await t.step(name, () => {
@@ -338,7 +338,7 @@ const ASKED: readonly Asked[] = [
   { dst: "10.60.0.0/16", gw: GW, table: 100 },
 ];
 
-rootTest("applyPodRoutes() undoes all after any failure", async (t) => {
+rootTest("applyPodRoutes() undoes everything after any failure", async (t) => {
   for (const moment of ["instead", "afterwards"] as const) {
     for (let step = 1, isThere = true; isThere; step++) {
       isThere = false;
@@ -390,7 +390,7 @@ const TAMPERINGS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-rootTest("checkPodRoutes() sees that a route is not there", async (t) => {
+rootTest("checkPodRoutes() reports a missing route", async (t) => {
   for (const [name, lines] of Object.entries(TAMPERINGS)) {
     await t.step(name, () => {
       using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
@@ -408,7 +408,7 @@ rootTest("checkPodRoutes() sees that a route is not there", async (t) => {
   }
 });
 
-rootTest("checkPodRoutes() names every route of a link that is gone", () => {
+rootTest("checkPodRoutes() names every route of a deleted link", () => {
   using networks = new TwoNetworks([...ETH0, ...NET1, ...IPV6]);
   const error = assertThrows(
     () => checkPodRoutes(optionsOf(networks, ASKED, WITHOUT_GATEWAY, "net9")),

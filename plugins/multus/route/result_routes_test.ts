@@ -261,7 +261,7 @@ testRows(
   (cniVersion) => cniVersion,
 );
 
-Deno.test("addRoutes() knows a route by the gateway of its network", () => {
+Deno.test("addRoutes() identifies a route by the gateway of its network", () => {
   const dst = Cidr.parse("10.50.0.0/16"), gw = Ip.parse("10.1.0.1");
   const document = (routes: JsonValue): JsonObject => ({
     cniVersion: "1.1.0",

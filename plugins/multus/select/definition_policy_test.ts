@@ -323,7 +323,7 @@ testRows<[string, object, string | undefined]>(
   ([title]) => title,
 );
 
-Deno.test("checkArguments() lets pods name nothing of the node", () => {
+Deno.test("checkArguments() refuses arguments that name files or links of the node", () => {
   const rows: [JsonObject, string][] = [
     [{ dataDir: "/etc" }, '"dataDir" names a directory on the node'],
     [{ a: [{ LOGFILE: "x" }] }, '"a[0].LOGFILE" names a file on the node'],

@@ -242,7 +242,7 @@ testRows<[string, object, AttachmentRequest, string]>(
   ([title]) => title,
 );
 
-Deno.test("checkOffered() allows further cni-args that the node has", () => {
+Deno.test("checkOffered() allows cni-args that the node's settings list", () => {
   const request = { cniArgs: { MTU: 1400 } };
   check({ type: "tuning" }, request, { podArgs: ["mtu"] });
   assertThrows(() => check({ type: "x" }, request, { podArgs: ["promisc"] }));

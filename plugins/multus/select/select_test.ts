@@ -22,7 +22,7 @@ async function namesOf(query: NetworksQuery): Promise<string[]> {
   return (await resolveNetworks(query)).map(({ name }) => name);
 }
 
-Deno.test("resolveNetworks() has master, networks of every pod, the pod's own, and the chain, in this order", async () => {
+Deno.test("resolveNetworks() returns the master, default networks, the pod's networks and the chain, in this order", async () => {
   using directory = new ConfDirectory({
     "10.conf": { name: "m", type: "x" },
     "vendor/1.conf": { type: "v" },
@@ -274,7 +274,7 @@ Deno.test("resolveNetworks() has no default networks for pods of system namespac
   }, ([more, namespace]) => `${JSON.stringify(more)} ${namespace}`);
 });
 
-Deno.test("resolveNetworks() lets a pod do without default networks, if it may", async (t) => {
+Deno.test("resolveNetworks() omits default networks for a pod that may decline them", async (t) => {
   using directory = new ConfDirectory({ "10.conf": A, "20.conf": B });
   const config = {
     clusterNetwork: "a",

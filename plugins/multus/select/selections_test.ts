@@ -37,7 +37,7 @@ const WRITTEN = {
 };
 const ANNOTATIONS = { [NETWORKS]: "other/b,a", [DEFAULT_NETWORK]: "n" };
 
-Deno.test("listSelections() has master, default networks, the pod's own and the chain, in this order", async (t) => {
+Deno.test("listSelections() returns the master, default networks, the pod's networks and the chain, in this order", async (t) => {
   const client = {};
   const rows: [string, object, Partial<SelectionQuery>, string[]][] = [
     ["names and paths", CLUSTER, { client }, [

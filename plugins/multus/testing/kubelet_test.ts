@@ -116,7 +116,7 @@ Deno.test("FakeKubelet answers Get with the pod's devices", async () => {
   ]);
 });
 
-Deno.test("FakeKubelet logs calls, and which pod they are about", async () => {
+Deno.test("FakeKubelet logs calls with their pod", async () => {
   await using kubelet = await FakeKubelet.start();
   await call(kubelet, "List");
   await call(kubelet, "Get", GET_P);
@@ -132,7 +132,7 @@ Deno.test("FakeKubelet logs calls, and which pod they are about", async () => {
   assertEquals(kubelet.connections, 2);
 });
 
-Deno.test("FakeKubelet logs no call that is broken off", async () => {
+Deno.test("FakeKubelet does not log an aborted call", async () => {
   await using kubelet = await FakeKubelet.start();
   await send(kubelet, [
     { headers: headersOf("Get"), cancel: true },
@@ -141,7 +141,7 @@ Deno.test("FakeKubelet logs no call that is broken off", async () => {
   assertEquals(kubelet.calls.map(({ method }) => method), ["List"]);
 });
 
-Deno.test("FakeKubelet lists all pods, however large that is", async () => {
+Deno.test("FakeKubelet lists all pods in a large response", async () => {
   await using kubelet = await FakeKubelet.start();
   const ids = Array.from({ length: 50 }, (_, index) => `0000:03:${index}.1`);
   for (let index = 0; index < 500; index++) {
@@ -240,7 +240,7 @@ Deno.test("FakeKubelet.fault() makes calls fail", async (t) => {
     );
     assertEquals([headers, error], [undefined, "timeout"]);
   });
-  await t.step("so many times, of one method", async () => {
+  await t.step("a limited number of times, for one method", async () => {
     await using kubelet = await FakeKubelet.start();
     kubelet.fault({ method: "List", times: 1, grpcStatus: 14 });
     const statuses: unknown[] = [];
@@ -252,7 +252,7 @@ Deno.test("FakeKubelet.fault() makes calls fail", async (t) => {
   });
 });
 
-Deno.test("FakeKubelet speaks garbage", async () => {
+Deno.test("FakeKubelet sends malformed frames", async () => {
   const { headers, error } = await callWith({ garbage: true }, {});
   assertEquals(headers, undefined);
   assert(error !== undefined && error !== "timeout", error);

@@ -26,7 +26,7 @@ function slowMaster(host: MultusHost, directory: PluginDirectory): HostCall {
   };
 }
 
-hostTest("one of two ADDs at once fails, and harms nothing", async () => {
+hostTest("one of two concurrent ADDs fails, and changes nothing", async () => {
   await using host = await MultusHost.start();
   using directory = new PluginDirectory();
   const call = slowMaster(host, directory);

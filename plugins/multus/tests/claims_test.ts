@@ -137,7 +137,7 @@ hostTest("multus: a virtual machine keeps its addresses", async () => {
 });
 
 hostTest(
-  "multus: a claim by the annotations that the runtime passes",
+  "multus: a claim is found in annotations that the runtime passes",
   async () => {
     await using scene = await Scene.start();
     scene.putClaim("vm.vms");
@@ -173,7 +173,7 @@ hostTest(
   },
 );
 
-hostTest("multus: a claim of a network that is plugged in later", async () => {
+hostTest("multus: a network attached later uses its claim", async () => {
   await using scene = await Scene.start();
   const { host } = scene;
   scene.putClaim("vm.vms");
@@ -202,7 +202,7 @@ hostTest("multus: a claim of a network that is plugged in later", async () => {
   assertEquals(scene.claim("vm.vms"), ["10.30.0.1/24", "fd30::1/64"]);
 });
 
-hostTest("multus: a claim that cannot be used leaves nothing", async () => {
+hostTest("multus: ADD with an unusable claim leaves nothing", async () => {
   await using scene = await Scene.start();
   const { host } = scene;
   scene.putClaim("vm.vms");
@@ -232,7 +232,7 @@ hostTest("multus: a claim that cannot be used leaves nothing", async () => {
   assertEquals(scene.claim("vm.vms"), undefined);
 });
 
-hostTest("multus: cni-args cannot set a claim or what a pod is", async () => {
+hostTest("multus: cni-args set no claim and no pod identity", async () => {
   await using scene = await Scene.start();
   const { host } = scene;
   scene.putClaim("vm.vms");
@@ -279,7 +279,7 @@ hostTest(
 );
 
 hostTest(
-  "multus: requests of a pod without a claim are those of before",
+  "multus: a pod without a claim needs no additional requests",
   async () => {
     await using scene = await Scene.start();
     const { host } = scene;
@@ -367,7 +367,7 @@ function macOf(pod: HostPod): string {
   return ipJson(pod.sandbox, "link", "show", "vm0")[0].address;
 }
 
-hostTest("multus: the target of a live migration is quiet", async () => {
+hostTest("multus: the target of a live migration is silent", async () => {
   await using scene = await Scene.start();
   const { host } = scene;
   scene.putClaim("vm.vms");

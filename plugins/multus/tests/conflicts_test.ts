@@ -45,7 +45,7 @@ for (const isInDaemon of [false, true]) {
   const where = isInDaemon ? "the daemon" : "a process";
 
   hostTest(
-    `multus: events name addresses of other machines, from ${where}`,
+    `multus: events name addresses that other machines use, from ${where}`,
     needs,
     async () => {
       const started = await start(({ hosts }) =>

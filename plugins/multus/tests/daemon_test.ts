@@ -160,7 +160,7 @@ hostTest("the daemon posts its events before it ends", async () => {
   assertEquals([code, api.events.length], [0, 2], scene.daemon.log);
 });
 
-hostTest("the daemon ends without an API server", async () => {
+hostTest("the daemon stops without an API server", async () => {
   await using scene = await Scene.start();
   await scene.host.api.blackhole();
   const { code, tookMs } = await scene.daemon.end();
@@ -234,7 +234,7 @@ hostTest("a restart of the API server fails no ADD", async () => {
   scene.assertAttached(pod);
 });
 
-hostTest("a new pod of the same name is not the old one", async (t) => {
+hostTest("a new pod of the same name is a different pod", async (t) => {
   await using scene = await Scene.start();
   const { api } = scene.host;
   const old = await scene.addPod("web");
@@ -249,12 +249,12 @@ hostTest("a new pod of the same name is not the old one", async (t) => {
   });
   const metadata = { namespace: "default", name: "web", uid: "new-uid" };
   api.putPod({ metadata: { ...metadata, annotations } });
-  await t.step("the old one is refused", async () => {
+  await t.step("ADD of the old pod is refused", async () => {
     const { code, json } = await scene.call("ADD", old);
     assertEquals([code, json.code], [1, 4]);
     assertMatch(json.msg, /expected pod UID "uid-of-web"/);
   });
-  await t.step("the new one has its own networks", async () => {
+  await t.step("the new pod gets its own networks", async () => {
     await scene.succeed("ADD", { ...old, uid: "new-uid" } as HostPod);
     const names = scene.host.status(old)
       .map(({ name }: { name: string }) => name);
@@ -330,7 +330,7 @@ hostTest("the daemon serves pods without a kubeconfig yet", async () => {
   assertEquals(host.remains(), []);
 });
 
-hostTest("the daemon serves 30 pods at once", async () => {
+hostTest("the daemon serves 30 pods at the same time", async () => {
   await using scene = await Scene.start();
   const { host } = scene;
   const names = Array.from({ length: 30 }, (_, index) => `web-${index}`);

@@ -128,7 +128,7 @@ hostTest("multus gives each network a device of the kubelet", async (t) => {
   const added = await devices.run("ADD", pod);
   assertEquals([added.code, added.stderr], [0, ""], added.stdout);
 
-  await t.step("in their order, by all the names that plugins know", () => {
+  await t.step("in their order, with all keys that plugins read", () => {
     for (const [ifName, id] of [["net1", 1], ["net2", 2]] as const) {
       const { deviceID, pciBusID, runtimeConfig } = devices
         .sent("ADD", ifName);
@@ -142,13 +142,13 @@ hostTest("multus gives each network a device of the kubelet", async (t) => {
     }
     assertEquals(kubelet.calls.map(({ method }) => method), ["Get"]);
   });
-  await t.step("the status has what the device plugin says", () => {
+  await t.step("the status has the device plugin's information", () => {
     const [, first, second] = host.status(pod);
     assertEquals(first["device-info"], DEVICE_INFO);
     assertEquals(second["device-info"], undefined);
     assertEquals(devices.published, [`default-fast-${pod.containerId}_net1`]);
   });
-  await t.step("DEL has the same devices, and asks nobody", async () => {
+  await t.step("DEL uses the same devices without requests", async () => {
     host.api.clearRequests();
     const deleted = await devices.run("DEL", pod);
     assertEquals([deleted.code, deleted.stdout], [0, ""]);
@@ -181,7 +181,7 @@ hostTest("multus gives networks extended resources' devices", async () => {
   assertEquals((await devices.run("DEL", pod)).code, 0);
 });
 
-hostTest("multus attaches nothing without the kubelet's answer", async () => {
+hostTest("multus attaches nothing if the kubelet does not answer", async () => {
   await using devices = await DeviceHost.start();
   const { host, kubelet } = devices;
   devices.putFastNetwork();

@@ -76,7 +76,7 @@ rootTest("multus keeps undoing, and reports the first failure", async () => {
   assertEquals(scene.story, undoneStory(3));
 });
 
-rootTest("multus DEL tries everything, and remembers failures", async () => {
+rootTest("multus DEL tries everything, and records failures", async () => {
   await using scene = await MultusScene.start();
   for (const one of PLUGINS) scene.addPlugin(one);
   await scene.run("ADD", delegatesOf(scene));
@@ -98,7 +98,7 @@ rootTest("multus DEL tries everything, and remembers failures", async () => {
   assertEquals([exitCode, stdout, scene.remembered], [0, "", []]);
 });
 
-rootTest("multus begins nothing that it cannot remember", async (t) => {
+rootTest("multus attaches nothing that it cannot record", async (t) => {
   await t.step("the scratch file cannot be written", async () => {
     await using scene = await MultusScene.start();
     scene.addPlugin("a");
@@ -245,7 +245,7 @@ for (const moment of ["instead", "afterwards"] as const) {
 /** How many operations are killed. */
 const KILLS = 16;
 
-hostTest("multus leaves nothing if killed and DEL follows", async () => {
+hostTest("multus DEL leaves nothing after a killed ADD", async () => {
   await using host = await MultusHost.start();
   const networks = [{ name: "blue", ips: ["192.168.10.5/24"] }, {
     name: "green",

@@ -43,7 +43,7 @@ const daemonSet = only("DaemonSet");
 const pod = daemonSet.spec.template.spec;
 const containers: Manifest[] = [...pod.initContainers, ...pod.containers];
 
-Deno.test("manifests: kustomization.yaml has all of them, and their images", () => {
+Deno.test("manifests: kustomization.yaml lists all manifests and their images", () => {
   const files = [...Deno.readDirSync(DIRECTORY)].map(({ name }) => name)
     .filter((name) => name.endsWith(".yaml"))
     .filter((name) => !["kustomization.yaml", "uninstall.yaml"].includes(name));
@@ -83,7 +83,7 @@ Deno.test("manifests: the DaemonSet's pods have the role", () => {
   assertEquals(binding.roleRef.name, only("ClusterRole").metadata.name);
 });
 
-Deno.test("manifests: the selector finds the pods, as the reference's does", () => {
+Deno.test("manifests: the selector matches the pods, as in upstream multus", () => {
   const { matchLabels } = daemonSet.spec.selector;
   // It cannot be changed where the reference's DaemonSet is replaced.
   assertEquals(matchLabels, { name: "multus" });
@@ -106,7 +106,7 @@ Deno.test("manifests: every mount has its volume, and every volume is mounted", 
 });
 
 for (const container of containers) {
-  Deno.test(`manifests: ${container.name} can follow its command line`, () => {
+  Deno.test(`manifests: ${container.name} has mounts for the paths of its command line`, () => {
     const [command, ...flags] = container.args;
     assertEquals(command, "install");
     const names = {
@@ -132,7 +132,7 @@ for (const container of containers) {
     );
   });
 
-  Deno.test(`manifests: ${container.name} has the rights that it needs, and no more`, () => {
+  Deno.test(`manifests: ${container.name} has exactly the privileges that it needs`, () => {
     const { securityContext } = container;
     assertEquals(securityContext.privileged, undefined);
     assertEquals(securityContext.allowPrivilegeEscalation, false);
@@ -143,7 +143,7 @@ for (const container of containers) {
     assertEquals(securityContext.readOnlyRootFilesystem, true);
   });
 
-  Deno.test(`manifests: ${container.name} says what it needs, and stays below`, () => {
+  Deno.test(`manifests: ${container.name} has resource requests and limits`, () => {
     const { requests, limits } = container.resources;
     assertMatch(requests.cpu, /^\d+m$/);
     // What the process takes is about 45 MiB.
@@ -195,7 +195,7 @@ Deno.test("manifests: the image has the executable where it is started", () => {
   for (const { command } of containers) assertEquals(command, undefined);
 });
 
-Deno.test("manifests: the CRD is the reference's, with a schema for the configuration", async (t) => {
+Deno.test("manifests: the CRD equals upstream multus' CRD, with a schema for the configuration", async (t) => {
   const { spec } = only("CustomResourceDefinition");
   assertEquals([spec.group, spec.scope], ["k8s.cni.cncf.io", "Namespaced"]);
   assertEquals(spec.names.plural, "network-attachment-definitions");
@@ -252,7 +252,7 @@ function rightOf(method: string, url: string): string {
   return formatRight(verbOf(method, target, searchParams), full, group);
 }
 
-Deno.test("manifests: the role has the rights for all that is asked of the API server", async () => {
+Deno.test("manifests: the role permits all requests to the API server", async () => {
   using directory = new ConfDirectory();
   await using api = await KubeApi.start();
   api.putPod({ metadata: { name: "p", namespace: "test" } });
@@ -294,7 +294,7 @@ Deno.test("manifests: the role has the rights for all that is asked of the API s
   assertEquals(unused, []);
 });
 
-Deno.test("manifests: uninstall.yaml restores what --plugins has replaced", async () => {
+Deno.test("manifests: uninstall.yaml restores the files that --plugins replaced", async () => {
   using directory = new ConfDirectory({
     "etc/cni/net.d/10-pods.conflist": "{}",
     "etc/cni/net.d/00-multus.conflist": "{}",

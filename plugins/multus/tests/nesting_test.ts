@@ -64,7 +64,7 @@ class Nest implements AsyncDisposable {
   }
 }
 
-hostTest("multus called by its own delegate refuses", async () => {
+hostTest("multus refuses a call of its own delegate", async () => {
   await using nest = await Nest.start();
   const { host, pod, call } = nest;
   nest.setInner(call.keys ?? {});
@@ -79,7 +79,7 @@ hostTest("multus called by its own delegate refuses", async () => {
   assertEquals([nest.count("DEL"), host.remains()], [2, []]);
 });
 
-hostTest("multus that calls itself for ever new interfaces ends", async () => {
+hostTest("multus stops calling itself for new interfaces", async () => {
   await using nest = await Nest.start("export CNI_IFNAME=${CNI_IFNAME}0");
   const { host, pod, call } = nest;
   nest.setInner(call.keys ?? {});

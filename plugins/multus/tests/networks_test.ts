@@ -72,7 +72,7 @@ class Example implements AsyncDisposable {
   }
 }
 
-hostTest("multus does what the known example shows", async (t) => {
+hostTest("multus attaches the networks of the known example", async (t) => {
   await using example = await Example.start();
   const { host, pod } = example;
   const added = await host.succeed("ADD", pod);
@@ -82,11 +82,11 @@ hostTest("multus does what the known example shows", async (t) => {
     const rules = runIn(pod.sandbox, "ip", "rule");
     assertStringIncludes(rules, "from 192.168.133.190 lookup 100");
   });
-  await t.step("the runtime gets the first one", () => {
+  await t.step("the runtime gets the result of the first network", () => {
     const { cniVersion, ips } = added.json;
     assertEquals([cniVersion, ips[0].address], ["0.3.1", "10.10.0.2/16"]);
   });
-  await t.step("the status is written to the letter", () => {
+  await t.step("the status has the same bytes as upstream multus'", () => {
     const annotations = host.api.pod("default", "web")?.metadata.annotations;
     assertEquals(
       annotations?.["k8s.v1.cni.cncf.io/network-status"],
@@ -94,7 +94,7 @@ hostTest("multus does what the known example shows", async (t) => {
         .replace("MAC1", example.mac("net1")),
     );
   });
-  await t.step("the scratch file is as Go's, and names the network", () => {
+  await t.step("the scratch file is Go multus' with the network", () => {
     const [first, second] = example.bytes;
     assertEquals(
       Deno.readTextFileSync(example.scratchFile),
@@ -117,7 +117,7 @@ hostTest("multus does what the known example shows", async (t) => {
     assertEquals(request, cached(pod, "bridge-network", "net1", second));
     assertEquals(result.ips[0].address, "192.168.133.190/24");
   });
-  await t.step("DEL leaves nothing, and may be repeated", async () => {
+  await t.step("DEL leaves nothing, and is idempotent", async () => {
     await host.succeed("DEL", pod);
     assertEquals(example.remains(), []);
     assertEquals((await host.succeed("DEL", pod)).stdout, "");
@@ -245,7 +245,7 @@ hostTest("multus detaches pods from Go's damaged records", async () => {
   assertEquals(example.remains(), []);
 });
 
-hostTest("multus is run by a runtime as any plugin is", async () => {
+hostTest("multus runs under libcni like any plugin", async () => {
   await using host = await MultusHost.start({ transport: "https" });
   using directory = new PluginDirectory();
   const pod = host.addPod("web", { networks: "green" });

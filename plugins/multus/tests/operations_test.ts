@@ -26,7 +26,7 @@ import { PluginDirectory } from "../../../tests/_harness/plugin_directory.ts";
 import { hasCommand, ignoreUnless } from "../../../testing/capabilities.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 
-hostTest("multus asks the API as little as it can", async (t) => {
+hostTest("multus sends few requests to the API", async (t) => {
   await t.step("for three networks: pod, networks, status", async () => {
     await using host = await MultusHost.start();
     const pod = host.addPod("web", { networks: TWO_NETWORKS });
@@ -43,7 +43,7 @@ hostTest("multus asks the API as little as it can", async (t) => {
       "PATCH pods/web/status",
     ]);
   });
-  await t.step("no pod if the runtime hands over annotations", async () => {
+  await t.step("no pod if the runtime passes annotations", async () => {
     await using host = await MultusHost.start();
     const pod = host.addPod("web", { networks: "green" });
     const runtimeConfig = { [POD_ANNOTATIONS]: pod.annotations };
@@ -52,7 +52,7 @@ hostTest("multus asks the API as little as it can", async (t) => {
     assertEquals(host.interfaces(pod), ["eth0", "lo", "net1"]);
     assertEquals(host.status(pod).length, 2);
   });
-  await t.step("nothing before the master of a bare pod", async () => {
+  await t.step("none before the master of a pod without networks", async () => {
     await using host = await MultusHost.start();
     using directory = new PluginDirectory();
     directory.add(
@@ -76,7 +76,7 @@ hostTest("multus asks the API as little as it can", async (t) => {
     assertEquals(tooEarly, []);
     assertEquals(host.status(pod).length, 1);
   });
-  await t.step("no answer at all for such a pod", async () => {
+  await t.step("no response is required for such a pod", async () => {
     await using host = await MultusHost.start();
     const pod = host.addPod("web");
     await host.api.stop();
@@ -89,7 +89,7 @@ hostTest("multus asks the API as little as it can", async (t) => {
     await host.succeed("DEL", pod, call);
     assertEquals(host.remains(), []);
   });
-  await t.step("nothing for DEL", async () => {
+  await t.step("no request for DEL", async () => {
     await using host = await MultusHost.start();
     const pod = host.addPod("web", { networks: TWO_NETWORKS });
     await host.succeed("ADD", pod);
@@ -99,7 +99,7 @@ hostTest("multus asks the API as little as it can", async (t) => {
   });
 });
 
-hostTest("multus detaches pods whose sandbox is gone", async (t) => {
+hostTest("multus detaches pods whose sandbox was deleted", async (t) => {
   await eachRow(t, ["", "/run/netns/gone"], async (path) => {
     await using host = await MultusHost.start();
     const pod = host.addPod("web", { networks: TWO_NETWORKS });
@@ -111,7 +111,7 @@ hostTest("multus detaches pods whose sandbox is gone", async (t) => {
   }, (path) => path === "" ? "no namespace is given" : path);
 });
 
-hostTest("multus' GC releases only what pods have left", async () => {
+hostTest("multus' GC detaches only deleted pods", async () => {
   await using host = await MultusHost.start({ cniVersion: "1.1.0" });
   const pods = ["live", "crashed", "unseen"]
     .map((name) => host.addPod(name, { networks: "green" }));
@@ -156,7 +156,7 @@ hostTest("multus' GC releases only what pods have left", async () => {
 });
 
 hostTest(
-  "multus' GC goes on after a pod that cannot be released",
+  "multus' GC continues after a pod that cannot be detached",
   needsImmutableFiles,
   async () => {
     await using host = await MultusHost.start({ cniVersion: "1.1.0" });
@@ -221,7 +221,7 @@ hostTest(
   },
 );
 
-hostTest("multus' GC of one network leaves the pods of another", async () => {
+hostTest("multus' GC of one network keeps the pods of another", async () => {
   await using host = await MultusHost.start({ cniVersion: "1.1.0" });
   const theirs = { keys: { name: "somebody-elses" } };
   const [ours, live] = ["ours", "live"]
@@ -276,7 +276,7 @@ hostTest(
   },
 );
 
-hostTest("multus' STATUS is the master's", async () => {
+hostTest("multus' STATUS runs STATUS of the master network", async () => {
   await using host = await MultusHost.start({ cniVersion: "1.1.0" });
   const pod = host.addPod("nobody");
   const env = { CNI_CONTAINERID: "", CNI_NETNS: "", CNI_IFNAME: "" };

@@ -38,7 +38,7 @@ hostTest(
     await t.step("ADD", async () => {
       await eachAtOnce(pods, AT_ONCE, (pod) => host.succeed("ADD", pod));
     });
-    await t.step("each pod has its own addresses, also in its status", () => {
+    await t.step("each pod has its own addresses in its status", () => {
       const all = pods.flatMap((pod, index) => {
         const { lo: _, ...addresses } = addressesOf(pod);
         const names = ["eth0", "net1", "fast0"];
@@ -54,7 +54,7 @@ hostTest(
       assertEquals([all.length, new Set(all).size], [3 * PODS, 3 * PODS]);
       assertEquals(host.remembered.length, 4 * PODS);
     });
-    await t.step("DEL, with pods that come at the same time", async () => {
+    await t.step("DEL while other pods start", async () => {
       const late = Array.from(
         { length: AT_ONCE },
         (_, index) => host.addPod(`late-${index}`, { networks: "green" }),

@@ -125,7 +125,7 @@ const DAMAGES: Record<string, (bytes: Uint8Array, kept: number) => Uint8Array> =
 
 for (const [name, damage] of Object.entries(DAMAGES)) {
   rootTest(
-    `multus' DEL undoes everything with a file ${name}, at any byte`,
+    `multus' DEL detaches everything with a file ${name} at any byte`,
     async (t) => {
       using node = new Node();
       await node.attach();
@@ -142,7 +142,7 @@ for (const [name, damage] of Object.entries(DAMAGES)) {
   );
 
   rootTest(
-    `multus' DEL undoes what is known of with two files ${name}`,
+    `multus' DEL detaches all recorded networks with two files ${name}`,
     async (t) => {
       using node = new Node();
       await node.attach();

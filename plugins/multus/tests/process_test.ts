@@ -92,7 +92,7 @@ async function trace(
     .flatMap((line) => /execve\("([^"]+)"/.exec(line)?.[1] ?? []);
 }
 
-hostTest("multus leaves the same in one process and in many", async () => {
+hostTest("multus attaches the same in one process and in many", async () => {
   const many = { ...LIMITED, env: { CNI_NO_INPROCESS: "1" } };
   assertEquals(await attachAndDetach(LIMITED), await attachAndDetach(many));
 });
@@ -108,7 +108,7 @@ Deno.test({
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
       assertEquals(await trace(host, pod, LIMITED), [`${BIN}/multus`]);
     });
-    await t.step("one for each plugin if the environment says so", async () => {
+    await t.step("one for each plugin with CNI_NO_INPROCESS", async () => {
       await using host = await MultusHost.start({ transport: "https" });
       const pod = host.addPod("web", { networks: TWO_NETWORKS });
       const env = { CNI_NO_INPROCESS: "1" };
@@ -119,7 +119,7 @@ Deno.test({
           .split(" "),
       );
     });
-    await t.step("one more for a plugin of somebody else", async () => {
+    await t.step("one more for a third-party plugin", async () => {
       await using host = await MultusHost.start({ transport: "https" });
       using directory = new PluginDirectory();
       const foreign = directory.add("foreign", PASS_ON);

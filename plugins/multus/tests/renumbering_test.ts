@@ -102,7 +102,7 @@ function prefix(network: number, seconds = SECONDS): string {
 }
 
 hostTest(
-  "the status of a pod follows a router that renumbers, and one that falls silent",
+  "the status of a pod follows a router that renumbers or stops",
   needsRadvd,
   async () => {
     await using scene = await Scene.start();

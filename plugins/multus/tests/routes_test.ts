@@ -107,18 +107,18 @@ async function live(host: MultusHost, call: HostCall): Promise<void> {
   assertEquals(host.remainsOf(pod), []);
 }
 
-hostTest("multus: a pod has the routes that it requests", async () => {
+hostTest("multus: a pod gets the routes that it requests", async () => {
   await using host = await start();
   await live(host, { keys: KEYS });
 });
 
-hostTest("multus: a pod has its routes with the daemon", async () => {
+hostTest("multus: a pod gets its routes with the daemon", async () => {
   await using host = await start();
   await using daemon = await MultusDaemon.start(host);
   await live(host, { keys: { ...KEYS, daemonSocketDir: daemon.socketDir } });
 });
 
-hostTest("multus: a pod has its routes with the shim", async () => {
+hostTest("multus: a pod gets its routes with the shim", async () => {
   await using host = await start();
   await using daemon = await ThickDaemon.start(host);
   await live(host, {
@@ -128,7 +128,7 @@ hostTest("multus: a pod has its routes with the shim", async () => {
 });
 
 hostTest(
-  "multus: routes beside a default route of the same network",
+  "multus: a pod gets routes and a default route over the same network",
   async () => {
     await using host = await start();
     const pod = host.addPod("web", {
@@ -203,7 +203,7 @@ async function plug(
   return await daemon.ask("/delegate", body);
 }
 
-hostTest("multus: routes over a network that is plugged in later", async () => {
+hostTest("multus: a network attached later gets its routes", async () => {
   await using host = await start();
   await using daemon = await ThickDaemon.start(host, {
     ...KEYS,
@@ -239,7 +239,7 @@ hostTest("multus: routes over a network that is plugged in later", async () => {
   assertEquals(host.remains(), []);
 });
 
-hostTest("multus: a daemon without podRoutes plugs in no routes", async () => {
+hostTest("multus: a daemon without podRoutes adds no routes", async () => {
   await using host = await start();
   await using daemon = await ThickDaemon.start(host, {
     definitionKeys: ["host-local.dataDir"],
@@ -291,7 +291,7 @@ hostTest(
 );
 
 hostTest(
-  "multus: a route that cannot be undoes the pod's networks",
+  "multus: a route that cannot be added undoes the pod's networks",
   async () => {
     await using host = await start();
     assertMatch(
@@ -309,7 +309,7 @@ hostTest(
 );
 
 hostTest(
-  "multus: a pod is detached although the node allows no routes any more",
+  "multus: a pod is detached after the node stopped allowing routes",
   async () => {
     await using host = await start();
     const pod = addPod(host, "web");

@@ -138,7 +138,7 @@ async function live(scene: Scene, shim: string): Promise<void> {
 }
 
 test(
-  "multus-shim has our daemon run calls",
+  "multus-shim runs calls through our daemon",
   ThickDaemon.start,
   async (scene) => {
     await live(scene, OURS);
@@ -146,27 +146,27 @@ test(
 );
 
 test(
-  "multus-shim has the Go version's daemon run calls",
+  "multus-shim runs calls through Go multus' daemon",
   ThickDaemon.startGo,
   (scene) => live(scene, OURS),
   needsGoMultus,
 );
 
 test(
-  "the Go version's multus-shim has our daemon run calls",
+  "Go multus-shim runs calls through our daemon",
   ThickDaemon.start,
   (scene) => live(scene, GO),
   needsGoMultus,
 );
 
 test(
-  "remote has our daemon run calls",
+  "remote runs calls through our daemon",
   ThickDaemon.start,
   (scene) => live(scene, REMOTE),
 );
 
 test(
-  "remote has the Go version's daemon run calls, and reports its errors",
+  "remote runs calls through Go multus' daemon, and reports its errors",
   ThickDaemon.startGo,
   async (scene) => {
     await live(scene, REMOTE);
@@ -183,7 +183,7 @@ test(
 for (
   const [whose, start] of [
     ["our", ThickDaemon.start],
-    ["the Go version's", ThickDaemon.startGo],
+    ["Go multus", ThickDaemon.startGo],
   ] as const
 ) {
   test(
@@ -206,7 +206,7 @@ for (
 }
 
 test(
-  "multus has the Go version's daemon run calls, and reports its errors",
+  "multus runs calls through Go multus' daemon, and reports its errors",
   ThickDaemon.startGo,
   async (scene) => {
     const pod = scene.host.addPod("web", { networks: "green" });
@@ -229,11 +229,11 @@ test(
 );
 
 Deno.test({
-  ...onHost("pods are taken over by the other version's daemon", needsGoMultus),
+  ...onHost("pods are detached by the other version's daemon", needsGoMultus),
   async fn(t): Promise<void> {
     const { start, startGo } = ThickDaemon;
     await t.step("ours", () => takeOver(startGo, start));
-    await t.step("the Go version's", () => takeOver(start, startGo));
+    await t.step("Go multus", () => takeOver(start, startGo));
   },
 });
 
@@ -273,7 +273,7 @@ function directoryWith(scene: Scene, socket: string): string {
 }
 
 test(
-  "multus-shim prints the same by either socket of our daemon",
+  "multus-shim prints the same over either socket of the daemon",
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;
@@ -317,7 +317,7 @@ test(
 );
 
 test(
-  "multus-shim asks by HTTP if the daemon does not take the call",
+  "multus-shim calls over HTTP if the daemon declines the call",
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;
@@ -337,7 +337,7 @@ test(
 );
 
 test(
-  "multus-shim attaches no pod twice, and detaches what the daemon did not",
+  "multus-shim attaches no pod twice, and detaches pods that the daemon did not detach",
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;
@@ -361,7 +361,7 @@ test(
 );
 
 test(
-  "multus-shim waits for the daemon, but not for DEL",
+  "multus-shim waits for the daemon on ADD, but not on DEL",
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;
@@ -381,7 +381,7 @@ test(
 );
 
 test(
-  "multus-shim detaches a pod whose daemon is gone",
+  "multus-shim detaches a pod without the daemon",
   ThickDaemon.start,
   async (scene) => {
     const { host, daemon } = scene;
@@ -394,7 +394,7 @@ test(
 );
 
 test(
-  "multus-shim detaches what the daemon declines to detach",
+  "multus-shim detaches a pod whose DEL the daemon declines",
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;
@@ -490,7 +490,7 @@ test(
 );
 
 Deno.test({
-  ...onHost("POST /delegate answers as the Go version's does", needsGoMultus),
+  ...onHost("POST /delegate responds as Go multus does", needsGoMultus),
   async fn(): Promise<void> {
     const answers: string[][] = [];
     for (const start of [ThickDaemon.start, ThickDaemon.startGo]) {
@@ -536,7 +536,7 @@ const REFUSED: readonly [
 
 Deno.test({
   ...onHost(
-    "requests that are refused get the Go version's answer, byte for byte",
+    "refused requests get the same bytes as from Go multus",
     needsGoMultus,
   ),
   async fn(): Promise<void> {
@@ -561,7 +561,7 @@ Deno.test({
 });
 
 test(
-  "POST /cni of a caller that goes away is undone",
+  "POST /cni is undone if its caller disconnects",
   ThickDaemon.start,
   async (scene) => {
     const { host } = scene;

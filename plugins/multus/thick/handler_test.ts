@@ -147,7 +147,7 @@ Deno.test("answerThick() answers /healthz and /readyz by GET and POST", async ()
   assertEquals((await ask(options, "/readyz")).status, 500);
 });
 
-Deno.test("answerThick() refuses other methods, and leaves other paths", async () => {
+Deno.test("answerThick() refuses other methods, and ignores other paths", async () => {
   const other = new Request("http://dummy/metrics");
   assertEquals(answerThick(other, REFUSE), undefined);
   for (const path of ["/cni", "/delegate"]) {
@@ -351,7 +351,7 @@ test("POST /delegate reports a failed DEL", async (scene) => {
   assertStringIncludes(text, "failed (delete)");
 });
 
-test("POST /delegate refuses what it cannot attach, and creates nothing", async (scene) => {
+test("POST /delegate creates nothing if it refuses an attachment", async (scene) => {
   const { multus: node } = scene;
   runIn(node.hosts.sandbox, "ip", "link", "add", "net1", "type", "veth");
   const conf = node.conf("second", "b");
@@ -419,7 +419,7 @@ test("POST /delegate lets DEL of the pod detach the network", async (scene) => {
   assertEquals(node.remembered, []);
 });
 
-test("POST /delegate leaves an attachment without a link to its earlier ADD", async (scene) => {
+test("POST /delegate does not undo an earlier ADD of an attachment without a link", async (scene) => {
   const { hosts, plugins } = scene.multus;
   const name = "host-local";
   Deno.symlinkSync(

@@ -37,7 +37,7 @@ function translate(
   });
 }
 
-Deno.test("translateShimCall() answers a call that has run, whatever it printed", async () => {
+Deno.test("translateShimCall() returns the output of a call that ran", async () => {
   const call = await translate(POD);
   if (typeof call !== "object") throw new Error(call);
   // 0.2.0 cannot express a result without addresses.
@@ -48,13 +48,13 @@ Deno.test("translateShimCall() answers a call that has run, whatever it printed"
   assertEquals(JSON.parse(answer.stdout).code, 1);
 });
 
-Deno.test("translateShimCall() refuses all invalid calls for one reason", async () => {
+Deno.test("translateShimCall() refuses all invalid calls with one message", async () => {
   for (const args of ["", "K8S_POD_NAME=web", "K8S_POD_NAME=web;own=a=b"]) {
     assertEquals(await translate(args), "invalid shim call");
   }
 });
 
-Deno.test("identifyShimCall() gives a call the place of the call of multus", async () => {
+Deno.test("identifyShimCall() queues a call with the calls of multus", async () => {
   const overlay = { Name: "of the daemon" };
   const call = await translate(POD, overlay);
   if (typeof call !== "object") throw new Error(call);
