@@ -76,7 +76,7 @@ Deno.test("formatProgramHelp() lists all commands or a group of commands", () =>
 });
 
 // Flags may come before the command, where only their names are known.
-Deno.test("flags of one name all have a value, or none has", () => {
+Deno.test("all flags of one name have a value, or none", () => {
   const kinds = new Map<string, boolean>();
   for (const row of cni.rows) {
     for (const [name, { value }] of Object.entries(flagsOf(row))) {
@@ -87,7 +87,7 @@ Deno.test("flags of one name all have a value, or none has", () => {
   }
 });
 
-Deno.test("every synonym is another word for a command", () => {
+Deno.test("every synonym stands for an existing command", () => {
   const names = cni.rows.map(({ name }) => name);
   const firstWords = names.map((name) => name.split(" ")[0]);
   for (const [word, command] of Object.entries(cni.synonyms ?? {})) {
@@ -96,7 +96,7 @@ Deno.test("every synonym is another word for a command", () => {
   }
 });
 
-Deno.test("cni help refuses further words", async () => {
+Deno.test("cni help refuses extra arguments", async () => {
   const { stdout, stderr, exitCode } = await runCni("help", "add", "extra");
   assertEquals([stdout, exitCode], ["", 1]);
   assertStringIncludes(stderr, 'unexpected argument "extra"');
@@ -104,7 +104,7 @@ Deno.test("cni help refuses further words", async () => {
   assertEquals(same, await runCni("list", "--help"));
 });
 
-Deno.test("cnitool --help has all commands", () => {
+Deno.test("cnitool --help lists all commands", () => {
   const help = formatProgramHelp(cnitool, plain);
   for (const name of ["add", "check", "del", "gc", "help", "status"]) {
     assertStringIncludes(help, `\n  ${name} `);

@@ -70,7 +70,7 @@ function failed(stderr: string): ToolEnded {
 }
 
 rootTest(
-  "validate and plugins know the executable under other names",
+  "validate and plugins recognize the executable under other names",
   needsBin,
   async (t) => {
     await using host = await ToolHost.create();
@@ -97,7 +97,7 @@ rootTest(
         assert(!stdout.includes("keys not checked"), stdout);
       });
     }
-    await t.step("a name that is no plugin's", async () => {
+    await t.step("a name that is not a plugin type", async () => {
       const { code, stdout } = await validate("acme");
       assertEquals(code, 1);
       assertMatch(stdout, /\.type: no plugin is named "acme"/);
@@ -291,7 +291,7 @@ async function readJson(host: ToolHost, line: string): Promise<any> {
   return JSON.parse(await succeed(host, `${line} --json`));
 }
 
-onNode("cni attaches, shows, checks and detaches", async (host) => {
+onNode("cni attaches, shows, checks and detaches a container", async (host) => {
   addPods(host);
   await succeed(host, "netns add blue");
   const result = JSON.parse(await succeed(host, "add pods blue"));
@@ -332,7 +332,7 @@ onNode("cni attaches, shows, checks and detaches", async (host) => {
   assertEquals(links.stdout.trim().split("\n").length, 1);
 });
 
-onNode("cni trace needs no namespace", async (host) => {
+onNode("cni trace does not need a namespace", async (host) => {
   addPods(host);
   // Without --wide, accesses to files are shown only if they take long.
   const { code, stdout, stderr } = await host.cni("trace pods --wide");
@@ -344,7 +344,7 @@ onNode("cni trace needs no namespace", async (host) => {
   assertEquals(links.stdout.trim().split("\n").length, 1);
 });
 
-onNode("cni trace says that a name is unknown, and no more", async (host) => {
+onNode("cni trace prints one error for an unknown name", async (host) => {
   addPods(host);
   const rows = { "pod": /"pod"/, "pods blue": /"blue"/ };
   for (const [args, message] of Object.entries(rows)) {
@@ -354,14 +354,14 @@ onNode("cni trace says that a name is unknown, and no more", async (host) => {
   }
 });
 
-onNode("cni add prints lines, also into a pipe", async (host) => {
+onNode("cni add prints lines, even into a pipe", async (host) => {
   addPods(host);
   await succeed(host, "netns add blue");
   const { stdout } = await host.cni("add pods blue");
   assertMatch(stdout, /^\{\n[^]*\n\}\n$/);
 });
 
-onNode("cni finds an attachment by any path of its namespace", async (host) => {
+onNode("cni finds an attachment by any path of its netns", async (host) => {
   const config = addPods(host);
   await succeed(host, "netns add blue");
   await succeed(host, "add pods /run/netns/blue -i net1");
@@ -376,7 +376,7 @@ onNode("cni finds an attachment by any path of its namespace", async (host) => {
   });
 });
 
-onNode("cni del says that no attachment is known", async (host, t) => {
+onNode("cni del reports that no attachment is known", async (host, t) => {
   addPods(host);
   await succeed(host, "netns add blue");
   await succeed(host, "add pods blue");
@@ -400,7 +400,7 @@ onNode("cni del says that no attachment is known", async (host, t) => {
   });
 });
 
-onNode("cni add refuses what is attached, or is not there", async (host) => {
+onNode("cni add refuses attached and missing namespaces", async (host) => {
   addPods(host);
   host.addNetwork("more", [{
     type: "ptp",
@@ -432,7 +432,7 @@ onNode("cni add refuses what is attached, or is not there", async (host) => {
   await succeed(host, "check pods blue");
 });
 
-onNode("cni check and del are of what was attached", async (host) => {
+onNode("cni check and del use the configuration of add", async (host) => {
   addPods(host);
   await succeed(host, "netns add blue");
   const unknown = await host.cni("check pods blue --json");
@@ -459,7 +459,7 @@ onNode("cni check and del are of what was attached", async (host) => {
   assertStringIncludes(again.stderr, "no net configurations found in");
 });
 
-onNode("cni check and del tell plugins what add told them", async (host) => {
+onNode("cni check and del pass the arguments of cni add", async (host) => {
   addScripts(host, { show: SHOW });
   await succeed(host, "netns add blue");
   const env = { CNI_ARGS: "A=1", CAP_ARGS: '{"mac":"00:11:22:33:44:55"}' };
@@ -501,7 +501,7 @@ onNode("cni finds attachments cached without a namespace", async (host) => {
   assertEquals(await succeed(host, "list --json"), "[]\n");
 });
 
-onNode("cni check reads what libcni cached before 0.8", async (host) => {
+onNode("cni check reads cache files of libcni before 0.8", async (host) => {
   addScripts(host, { show: SHOW });
   await succeed(host, "netns add blue");
   await host.run(["mkdir", "-p", "/var/lib/cni/results"]);
@@ -523,7 +523,7 @@ onNode("cni check reads what libcni cached before 0.8", async (host) => {
   assertStringIncludes(junk.stderr, 'its kind is "cniCacheV9"');
 });
 
-onNode("cni gc keeps what is named and removes all else", async (host) => {
+onNode("cni gc keeps the named attachments only", async (host) => {
   addPods(host);
   for (const name of ["blue", "green"]) {
     await succeed(host, "netns add", name);
@@ -577,7 +577,7 @@ onNode("cni gc keeps what is named and removes all else", async (host) => {
   assertEquals(await list(), []);
 });
 
-onNode("cni gc keeps what an unreadable file may stand for", async (host) => {
+onNode("cni gc keeps what an unreadable file might name", async (host) => {
   host.addNetwork("pods", [
     { type: "ptp", ipam: host.hostLocal("10.1.2.0/24") },
   ]);
@@ -598,7 +598,7 @@ onNode("cni gc keeps what an unreadable file may stand for", async (host) => {
   assertEquals(await leases(), "");
 });
 
-onNode("cni gc says that a version without GC ran no plugin", async (host) => {
+onNode("cni gc reports a version without GC", async (host) => {
   host.addPlugin("note", 'echo "$CNI_COMMAND" >> /run/calls');
   await succeed(host, "netns add blue");
   for (const [cniVersion, calls] of [["1.0.0", ""], ["1.1.0", "GC\n"]]) {
@@ -658,7 +658,7 @@ async function waitForGate(host: ToolHost): Promise<void> {
   );
 }
 
-onNode("cni gc keeps what was attached while it waited", async (host) => {
+onNode("cni gc keeps attachments added while it waited", async (host) => {
   addScripts(host, { slow: SLOW });
   await succeed(host, "netns add blue");
   const adding = host.start("add slow blue");
@@ -673,7 +673,7 @@ onNode("cni gc keeps what was attached while it waited", async (host) => {
 });
 
 onNode(
-  "cni gc --orphans lets others attach while it waits for a slow one",
+  "cni gc --orphans lets other calls attach while it waits for a slow plugin",
   async (host) => {
     addScripts(host, { slow: SLOW, other: "echo '{}'" });
     await succeed(host, "netns add blue");
@@ -708,7 +708,7 @@ onNode(
   },
 );
 
-onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
+onNode("cni add undoes an ADD whose plugin hangs", async (host, t) => {
   addPods(host);
   host.addPlugin("hang", HANG);
   host.addNetwork("hang", [
@@ -719,7 +719,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   const leases = async (): Promise<string> =>
     (await host.run(["sh", "-c", "cd /run/leases/hang && ls -d 10.*"])).stdout;
   const args = ["add", "hang", "blue", "--timeout", "3s"];
-  await t.step("when time is up", async () => {
+  await t.step("at the time limit", async () => {
     const { code, stderr } = await host.cni(...args);
     assertEquals(code, 1);
     // The error comes first, and nothing of what DEL printed after it.
@@ -729,7 +729,7 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
     assertEquals(more, ["Undoing ADD (at most 30s)…", "ADD undone", ""]);
     assertEquals(await leases(), "");
   });
-  await t.step("and shows what plugins print, if asked to", async () => {
+  await t.step("and shows the output of plugins with --verbose", async () => {
     const { stderr } = await host.cni(...args, "--verbose");
     assertMatch(stderr, /\nUndoing ADD.*\nundone\nADD undone\n$/s);
   });
@@ -761,12 +761,12 @@ onNode("cni add undoes what a hanging plugin leaves", async (host, t) => {
   }, ([signal]) => `on ${signal}`);
 });
 
-onNode("cni add gives up undoing in time", async (host, t) => {
+onNode("cni add stops undoing at its time limit", async (host, t) => {
   host.addPlugin("stuck", 'echo "$CNI_COMMAND" >&2; sleep 100');
   host.addNetwork("stuck", [{ type: "stuck" }]);
   await succeed(host, "netns add blue");
   const args = ["add", "stuck", "blue", "--timeout=3s", "--undo-timeout=3s"];
-  await t.step("and says what may be left", async () => {
+  await t.step("and names possible leftovers", async () => {
     const { code, stderr } = await host.cni(...args);
     assertEquals(code, 1);
     assertMatch(
@@ -781,7 +781,7 @@ onNode("cni add gives up undoing in time", async (host, t) => {
   });
 });
 
-onNode("cni add undoes only what was begun", async (host, t) => {
+onNode("cni add undoes only plugins that it started", async (host, t) => {
   addPods(host);
   host.addPlugin(
     "old",
@@ -822,7 +822,7 @@ esac`,
   });
 });
 
-onNode("cni ends at once on a second signal", async (host) => {
+onNode("cni exits immediately on a second signal", async (host) => {
   addScripts(host, { hang: 'echo "$CNI_COMMAND" >> /run/calls; sleep 100' });
   await succeed(host, "netns add blue");
   const child = host.start("add hang blue");
@@ -837,7 +837,7 @@ onNode("cni ends at once on a second signal", async (host) => {
   assert(performance.now() - interrupted < 25_000);
 });
 
-onNode("cni ends on a signal while it waits for a pipe", async (host, t) => {
+onNode("cni exits on a signal while it waits for a pipe", async (host, t) => {
   const pipe = `${host.confDir}/pipe.json`;
   await host.run(["mkfifo", pipe]);
   const reading = ["validate", "convert", "trace --from"];
@@ -847,7 +847,7 @@ onNode("cni ends on a signal while it waits for a pipe", async (host, t) => {
     using _writer = await Deno.open(pipe, { write: true });
     await endsOnSignal(child);
   }, (command) => command);
-  await t.step("that nobody reads", async () => {
+  await t.step("that no process reads", async () => {
     const log = `${host.confDir}/big.log`;
     Deno.writeTextFileSync(log, "level=info msg=x\n".repeat(50_000));
     const child = host.start(`logs --log-file ${log}`);
@@ -872,7 +872,7 @@ async function endsOnSignal(child: Deno.ChildProcess): Promise<void> {
   }
 }
 
-onNode("cni logs reads nothing but files", async (host) => {
+onNode("cni logs reads regular files only", async (host) => {
   const pipe = `${host.confDir}/pipe.log`;
   await host.run(["mkfifo", pipe]);
   const { code, stderr } = await host.cni(`logs --log-file ${pipe}`);
@@ -883,7 +883,7 @@ onNode("cni logs reads nothing but files", async (host) => {
   );
 });
 
-onNode("cni netns and ip netns see the same namespaces", async (host) => {
+onNode("cni netns and ip netns list the same namespaces", async (host) => {
   const ip = (...args: string[]): Promise<ToolEnded> =>
     host.run(["ip", "netns", ...args]);
   await succeed(host, "netns add blue");
@@ -915,7 +915,7 @@ onNode("cni netns and ip netns see the same namespaces", async (host) => {
   assertEquals((await host.run(["ls", "/run/netns"])).stdout, "");
 });
 
-onNode("cni netns makes and deletes only namespaces", async (host) => {
+onNode("cni netns creates and deletes only namespaces", async (host) => {
   await succeed(host, "netns add blue");
   await host.run(["touch", "/run/netns/fake"]);
   await host.run(["mkdir", "/run/netns/directory"]);
@@ -937,7 +937,7 @@ onNode("cni netns makes and deletes only namespaces", async (host) => {
   assertEquals(stdout, "blue\ndirectory\nfake\n");
 });
 
-onNode("cni netns del refuses what is attached", async (host) => {
+onNode("cni netns del refuses a namespace with attachments", async (host) => {
   addPods(host);
   await succeed(host, "netns add blue");
   await succeed(host, "add pods blue");
@@ -997,7 +997,7 @@ onNode(
   },
 );
 
-onNode("cni netns list says that it cannot tell attachments", async (host) => {
+onNode("cni netns list reports an unreadable cache", async (host) => {
   await succeed(host, "netns add blue");
   const line = "netns list --cache-dir=/etc/passwd";
   const { code, stdout, stderr } = await host.cni(line);
@@ -1008,7 +1008,7 @@ onNode("cni netns list says that it cannot tell attachments", async (host) => {
   assertEquals(blue.attachments, null);
 });
 
-onNode("cni netns exec goes on as the other program", async (host, t) => {
+onNode("cni netns exec replaces itself with the program", async (host, t) => {
   await succeed(host, "netns add blue");
   const exec = (...args: string[]): Promise<ToolEnded> =>
     host.cni("netns exec blue", ...args);
@@ -1036,7 +1036,7 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
     const ended = await exec(...args);
     assertEquals({ ...ended, ...want }, ended);
   });
-  await t.step("its process", async () => {
+  await t.step("replaces the process", async () => {
     const child = host.start("netns exec blue -- sh -c", "echo $$");
     const { stdout } = await child.output();
     assertEquals(new TextDecoder().decode(stdout), `${child.pid}\n`);
@@ -1062,7 +1062,7 @@ onNode("cni netns exec goes on as the other program", async (host, t) => {
   });
 });
 
-onNode("cni speaks to who listens", async (host) => {
+onNode("cni prints to a terminal and to pipes", async (host) => {
   const quoted = host.command("completion", "fish")
     .map((word) => `'${word}'`).join(" ");
   // The reader has gone when the tool begins to write.
@@ -1079,7 +1079,7 @@ onNode("cni speaks to who listens", async (host) => {
   assertEquals((await host.cni("version")).code, 0);
 });
 
-onNode("cni tells what is wrong with networks and plugins", async (host) => {
+onNode("cni explains errors of networks and plugins", async (host) => {
   addPods(host);
   host.addNetwork("late", [{ type: "none", ipam: { type: "nor-this" } }]);
   Deno.writeTextFileSync(`${host.confDir}/zz.conflist`, "{");
@@ -1124,7 +1124,7 @@ late is not valid: none; keys not checked: none, nor-this
   });
 });
 
-onNode("cni networks shows what a broken file hides", async (host) => {
+onNode("cni networks shows networks that a broken file hides", async (host) => {
   host.addPlugin("p", "");
   const before = host.addNetwork("before", [{ type: "p" }]);
   const broken = `${host.confDir}/broken.conflist`;
@@ -1191,7 +1191,7 @@ onNode("cni fails for unknown names and directories", async (host, t) => {
     assertEquals(ended.code, code, stderr);
     assertStringIncludes(stderr, text);
   }, ([args]) => args.join(" "));
-  await t.step("the default directories need not be there", async () => {
+  await t.step("the default directories may be missing", async () => {
     host.env["NETCONFPATH"] = "";
     const { code, stderr } = await host.cni("networks");
     delete host.env["NETCONFPATH"];
@@ -1206,7 +1206,7 @@ onNode("cni fails for unknown names and directories", async (host, t) => {
   });
 });
 
-onNode("cni add says which of CAP_ARGS nobody is given", async (host) => {
+onNode("cni add names CAP_ARGS that no plugin receives", async (host) => {
   addScripts(host, { show: SHOW });
   await succeed(host, "netns add blue");
   host.env["CAP_ARGS"] = '{"mac":"00:11:22:33:44:55","portMappings":[]}';
@@ -1215,7 +1215,7 @@ onNode("cni add says which of CAP_ARGS nobody is given", async (host) => {
   assertMatch(stderr, /: no plugin of "show" declares "portMappings"\n$/);
 });
 
-onNode("cni asks for root where a permission is missing", async (host, t) => {
+onNode("cni suggests root if a permission is missing", async (host, t) => {
   await host.run(["mkdir", "-m", "0700", "-p", "/var/lib/cni/results"]);
   const asNobody = (...args: string[]): Promise<ToolEnded> =>
     host.run([
@@ -1225,7 +1225,7 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
   // From source it would download its dependencies.
   const { code } = BIN === "" ? { code: 1 } : await asNobody("version");
   await t.step({
-    name: "as nobody, where others than root can run the tool",
+    name: "as user nobody, if other users can run the tool",
     ignore: code !== 0,
     async fn(): Promise<void> {
       const denied = await asNobody("list");
@@ -1250,7 +1250,7 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
     ...["test", "-r", `${BIN}/cni`],
   ]);
   await t.step({
-    name: "but not to install into a directory of one's own",
+    name: "but not to install into the user's own directory",
     ignore: code !== 0 || unreadable !== 0,
     async fn(): Promise<void> {
       // Whether a daemon runs the old executable cannot be seen.
@@ -1263,7 +1263,7 @@ onNode("cni asks for root where a permission is missing", async (host, t) => {
   });
 });
 
-onNode("cni status asks what can be asked at any version", async (host, t) => {
+onNode("cni status checks what each CNI version allows", async (host, t) => {
   const ipam = host.hostLocal("10.1.0.0/24");
   const more = { cniVersion: "1.0.0" };
   host.addPlugin("other", 'echo "$CNI_COMMAND" >> /run/calls');
@@ -1275,13 +1275,13 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
     type: "ptp",
     ipam: { ...ipam, dataDir: "/dev/null/leases" },
   }], more);
-  await t.step("ours", async () => {
+  await t.step("this project's plugin", async () => {
     assertEquals(await succeed(host, "status own"), "");
     const json = await readJson(host, "status own");
     assertEquals(json, { network: "own", ready: true, asked: ["ptp"] });
   });
   const reason = 'Not queried: other; version "1.0.0" of "mixed" has no STATUS';
-  await t.step("not others, and says so", async () => {
+  await t.step("not a third-party plugin, with a note", async () => {
     const { code, stdout, stderr } = await host.cni("status mixed");
     assertEquals([code, stdout, stderr], [0, "", `${reason}\n`]);
     const json = await readJson(host, "status mixed");
@@ -1304,7 +1304,7 @@ onNode("cni status asks what can be asked at any version", async (host, t) => {
     assertEquals([code, cniCode], [1, 50]);
     assertMatch(failure.msg, text);
   }, ([network]) => `${network} is not ready`);
-  await t.step("not a version that is unknown", async () => {
+  await t.step("not an unknown version", async () => {
     host.addNetwork("future", [{ type: "ptp", ipam }], { cniVersion: "2.0.0" });
     const { code, stderr } = await host.cni("status future");
     assertEquals([code, stderr], [
@@ -1387,7 +1387,7 @@ esac`,
   });
 });
 
-onNode("cni list shows pods, and short IDs that may be used", async (host) => {
+onNode("cni list shows pods, and short IDs that are accepted", async (host) => {
   addPods(host);
   await succeed(host, "netns add blue");
   await succeed(host, "add pods blue");
@@ -1417,7 +1417,7 @@ onNode("cni list shows pods, and short IDs that may be used", async (host) => {
   assertEquals((await host.cni("list")).stdout.includes("net1"), false);
 });
 
-onNode("cni check that is interrupted tells no differences", async (host) => {
+onNode("an interrupted cni check reports no differences", async (host) => {
   addScripts(host, {
     hang: `echo "$CNI_COMMAND" >> /run/calls
 [ "$CNI_COMMAND" != CHECK ] || sleep 100

@@ -3,7 +3,7 @@ import { CniError } from "../base/error.ts";
 import { PluginDirectory } from "../tests/_harness/plugin_directory.ts";
 import { checkTarget, writeTarget } from "./written_file.ts";
 
-Deno.test("checkTarget() refuses only names of bare plugins' files", () => {
+Deno.test("checkTarget() refuses only file names of single-plugin configurations", () => {
   for (const path of ["a.conf", "/etc/cni/net.d/10.json"]) {
     assertEquals(assertThrows(() => checkTarget(path), CniError).code, 7);
   }
@@ -26,7 +26,7 @@ Deno.test("writeTarget() keeps a file's mode, and makes a new file readable by a
   assertEquals([Deno.readTextFileSync(path), modeOf(path)], ["x", 0o644]);
 });
 
-Deno.test("a file that is written needs its directory", () => {
+Deno.test("writeTarget() fails without the directory", () => {
   using directory = new PluginDirectory();
   const file = directory.addFile("file", "");
   const rows: [path: string, problem: string][] = [

@@ -32,7 +32,7 @@ function callIn(
   return callWith({ args, flags, onStderr, signal, timeoutMs: 1 });
 }
 
-Deno.test("add() refuses an attachment that was made while it waited", async () => {
+Deno.test("add() refuses an attachment that another process added while it waited", async () => {
   const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
     Deno.writeTextFileSync(
@@ -67,7 +67,7 @@ Deno.test("add() refuses an attachment that was made while it waited", async () 
   }
 });
 
-Deno.test("a command reports that time was up before it started", async (t) => {
+Deno.test("a command reports that its time limit expired before it started", async (t) => {
   const directory = Deno.makeTempDirSync({ prefix: "cni-test-" });
   try {
     Deno.writeTextFileSync(

@@ -299,7 +299,7 @@ rootTest("lines of cni conform show a defect in bash", needsBin, async (t) => {
 });
 
 rootTest(
-  "cni conform names nothing in a right executable",
+  "cni conform reports no defect of a correct executable",
   needsBin,
   async () => {
     const { rows, exitCode } = await conform(`${BIN}/loopback`);
@@ -326,7 +326,7 @@ rootTest("cni conform leaves nothing on the node", needsBin, async () => {
   assertEquals(Deno.cwd(), cwd);
 });
 
-rootTest("cni conform writes pages and JUnit's XML", needsBin, async () => {
+rootTest("cni conform writes HTML pages and JUnit XML", needsBin, async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
     const path = write(directory, DEFECTS["errors that exit with 0"] as Defect);
@@ -399,10 +399,10 @@ rootTest("cni conform names a program that does not start", async (t) => {
       await Deno.remove(directory, { recursive: true });
     }
   };
-  await t.step("because of its interpreter", async () => {
+  await t.step("because its interpreter is missing", async () => {
     await start("/tmp", /^Cannot start ".*\/foreign"; .*No such file/);
   });
-  await t.step("because the node hides it", async () => {
+  await t.step("because the node's own file hides it", async () => {
     await start("/run", /^Cannot start ".*\/foreign": .* neither \/run nor/);
   });
 });
@@ -430,7 +430,7 @@ rootTest(
         await Deno.remove(directory, { recursive: true });
       }
     };
-    await t.step("and does not wait for the end of daemons", async () => {
+    await t.step("and does not wait for daemons to exit", async () => {
       const { exitCode, stdout } = await tryWith(
         ["sleep 3600 &"],
         "--json",
@@ -441,7 +441,7 @@ rootTest(
         [0, ["kept", "kept"]],
       );
     });
-    await t.step("and says which one does not end", async () => {
+    await t.step("and names a command that does not exit", async () => {
       const { exitCode, stdout } = await tryWith(
         ["sleep 3600"],
         "--call-timeout=5s",
@@ -453,7 +453,7 @@ rootTest(
   },
 );
 
-rootTest("cni conform that is interrupted leaves no process", async () => {
+rootTest("an interrupted cni conform leaves no process", async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
     const path = `${directory}/hanging`;
@@ -506,7 +506,7 @@ rootTest("a node of cni conform kills its own processes only", async () => {
   assertEquals((await stays.status).signal, "SIGTERM");
 });
 
-Deno.test("cni conform refuses what it cannot use", async (t) => {
+Deno.test("cni conform refuses unusable arguments and files", async (t) => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   const file = `${directory}/conform.json`;
   const cases: Readonly<Record<string, readonly [string, RegExp]>> = {
@@ -581,7 +581,7 @@ Deno.test("cni conform refuses what it cannot use", async (t) => {
       assertEquals(exitCode, 1);
       assertMatch(stderr, /^Cannot write ".*\/none\/page.html"; /);
     });
-    await t.step("none of the examples", async () => {
+    await t.step("an unknown example", async () => {
       const docs = new URL("../../docs/", import.meta.url);
       const path = new URL("examples/conform/foreign.json", docs);
       const page = await Deno.readTextFile(new URL("conformance.md", docs));

@@ -29,7 +29,7 @@ function format(reasons: Readonly<Record<string, string>>): string[] {
   return formatReports([report], style, { isFull: false }).split("\n");
 }
 
-Deno.test("formatReports() says each requirement's name, and why it was not tried", () => {
+Deno.test("formatReports() prints each requirement's name, and why it was skipped", () => {
   const lines = format({
     "del-link-gone": "lo cannot go",
     "check-link": "lo cannot go",

@@ -81,7 +81,7 @@ Deno.test("convert --write replaces the file and keeps its mode and links", asyn
   assertEquals(place.list(), ["10-pods.conflist", "link.conflist"]);
 });
 
-Deno.test("convert --to may be repeated, and then writes nothing", async () => {
+Deno.test("convert --to is idempotent, and writes nothing the second time", async () => {
   using place = new Place();
   await place.convert("--to", "chain", "--write");
   const { ino } = Deno.statSync(place.file);
@@ -106,7 +106,7 @@ const SERVED = {
   plugins: [...PLUGINS.map((plugin) => ({ ...plugin, ...SOCKET })), FOREIGN],
 };
 
-Deno.test("convert --daemon sets the socket of our plugins, and --no-daemon removes it", async () => {
+Deno.test("convert --daemon sets the socket of this project's plugins, and --no-daemon removes it", async () => {
   const list = { ...LIST, plugins: [...PLUGINS, FOREIGN] };
   using place = new Place("10-pods.conflist", list);
   const said = `${place.file} runs ptp, sbr, cilium-cni`;
@@ -179,7 +179,7 @@ Deno.test("convert notes that a chain of one plugin saves nothing", async () => 
   assertEquals(place.read("10-pods.conflist"), print(list));
 });
 
-Deno.test("convert --output writes another file and mentions the input beside it", async () => {
+Deno.test("convert --output writes a different file, and mentions an input in the same directory", async () => {
   using place = new Place();
   const output = `${place.directory.path}/new.conflist`;
   const { stdout, stderr } = await place.convert("--output", output);
@@ -190,7 +190,7 @@ Deno.test("convert --output writes another file and mentions the input beside it
   assertEquals(place.read("10-pods.conflist"), JSON.stringify(LIST));
 });
 
-Deno.test("convert notes surprises for runtimes", async (t) => {
+Deno.test("convert notes what runtimes do differently with a chain", async (t) => {
   await t.step("no plugin chain", async () => {
     using place = new Place();
     Deno.removeSync(`${place.bin.path}/chain`);
@@ -198,7 +198,7 @@ Deno.test("convert notes surprises for runtimes", async (t) => {
     assertStringIncludes(stderr, 'failed to find plugin "chain" in path');
     assertEquals((await place.convert("--to", "list")).stderr, "");
   });
-  await t.step("a network of podman's", async () => {
+  await t.step("a network of podman", async () => {
     const args = { podman_labels: {} };
     using place = new Place("1.conflist", { ...LIST, args });
     const { stderr, exitCode } = await place.convert();
@@ -221,7 +221,7 @@ Deno.test("convert notes surprises for runtimes", async (t) => {
   }, (loadOnlyInlinedPlugins) => `plugins in files, ${loadOnlyInlinedPlugins}`);
 });
 
-Deno.test("convert refuses surprising requests", async (t) => {
+Deno.test("convert refuses unusable arguments", async (t) => {
   const bare = { cniVersion: "1.0.0", name: "n", type: "ptp" };
   const rows: [string, [name: string, content: unknown], string[], string][] = [
     [

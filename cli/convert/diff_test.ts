@@ -19,7 +19,7 @@ testRows(
     ),
 );
 
-Deno.test("formatDiff() shows changes with what is around them", () => {
+Deno.test("formatDiff() shows changes with their context", () => {
   const before = Array.from({ length: 12 }, (_, index) => `${index}`);
   const after = before.with(6, "x");
   const lines = diffLines(before.join("\n"), after.join("\n"));

@@ -32,7 +32,7 @@ Deno.test("DaemonDirectories: CNI_PATH and NETCONFPATH of the environment come f
   assertEquals([confDir, cacheDir], ["/conf", "/var/lib/cni"]);
 });
 
-Deno.test("DaemonDirectories: a different file at the executable's path does not count", () => {
+Deno.test("DaemonDirectories ignores a different file at the executable's path", () => {
   const { pluginDirs } = new DaemonDirectories({}, "/etc/passwd");
   assertEquals(pluginDirs, ["/opt/cni/bin"]);
 });

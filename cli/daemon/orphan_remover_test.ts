@@ -234,7 +234,7 @@ test("OrphanRemover counts what it removes, and logs each failure once", async (
   );
 });
 
-test("OrphanRemover searches again soon after a search that failed", async () => {
+test("OrphanRemover searches again soon after a failed search", async () => {
   await using scene = new Scene(1);
   await scene.untilSearches(2);
   scene.found = () => {
@@ -250,7 +250,7 @@ test("OrphanRemover searches again soon after a search that failed", async () =>
   assertEquals(scene.searches.length, 4);
 });
 
-test("OrphanRemover goes on after a failure", async () => {
+test("OrphanRemover continues after a failure", async () => {
   await using scene = new Scene();
   scene.found = () => {
     throw new Error("no");

@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { findFileId } from "../../base/files/same_file.ts";
 import { OwnFiles } from "./own_files.ts";
 
-Deno.test("OwnFiles notices that a plugin was replaced", async (t) => {
+Deno.test("OwnFiles detects a replaced plugin", async (t) => {
   const directory = await Deno.makeTempDir();
   const [own, ptp, none] = ["own", "ptp", "none"]
     .map((name) => `${directory}/${name}`) as [string, string, string];
@@ -24,7 +24,7 @@ Deno.test("OwnFiles notices that a plugin was replaced", async (t) => {
       assertEquals(findFileId(ptp), id);
       assertEquals(await list(), []);
     });
-    await t.step("and is the same again", async () => {
+    await t.step("and detects the original file again", async () => {
       await write(ptp, "this executable");
       assertEquals(await list(), [id]);
     });

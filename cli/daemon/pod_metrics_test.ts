@@ -82,7 +82,7 @@ function nameOf(family: string, pod = "web", ifName = "eth0"): string {
     `network="pods",interface="${ifName}"}`;
 }
 
-rootTest("PodMetrics counts as the pod sees it", async () => {
+rootTest("PodMetrics counts from the side of the pod", async () => {
   using scene = new Scene();
   const web = scene.addSandbox(1);
   scene.cache("default/web", web.path);
@@ -153,7 +153,7 @@ rootTest("PodMetrics counts each interface of a pod once", async (t) => {
       nameOf("carrier", "db"),
     ]);
   });
-  await t.step("a pod with two sandboxes has the newer", async () => {
+  await t.step("a pod with two sandboxes shows the newer one", async () => {
     scene.cache("default/web", web.path, { containerId: "new" });
     const [{ stats64 }] = ipJson(web, "-s", "link", "show", "eth0");
     const samples = await read(metrics);
@@ -166,7 +166,7 @@ rootTest("PodMetrics counts each interface of a pod once", async (t) => {
       others.rx.packets !== samples.get(nameOf("receive_packets_total")),
     );
   });
-  await t.step("multus' attachment stands for the runtime's", async () => {
+  await t.step("multus' attachment replaces the runtime's", async () => {
     const cacheDir = `${scene.cacheDir}/multus`;
     scene.cache("default/db", web.path, { network: "master", cacheDir });
     const [, ...others] = pods(await read(metrics));
@@ -175,7 +175,7 @@ rootTest("PodMetrics counts each interface of a pod once", async (t) => {
     ]);
   });
   await t.step(
-    "lo, a link that is missing, the host, and what is gone",
+    "lo, missing links, the host and deleted sandboxes are omitted",
     async () => {
       scene.cache("default/a", web.path, { ifName: "lo" });
       scene.cache("default/b", web.path, { ifName: "net9" });
@@ -190,12 +190,12 @@ rootTest("PodMetrics counts each interface of a pod once", async (t) => {
       );
     },
   );
-  await t.step("beyond the limit, the newest are left out", async () => {
+  await t.step("beyond the limit, the newest are omitted", async () => {
     const samples = await read(scene.open(1));
     assertEquals(pods(samples).length, 1);
     assertEquals(leftOut(samples, "limit"), 3);
   });
-  await t.step("readers at the same time share a count", async () => {
+  await t.step("concurrent readers share a count", async () => {
     const first = metrics.count();
     assertEquals(metrics.count(), first);
     await first;

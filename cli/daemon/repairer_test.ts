@@ -36,7 +36,7 @@ const IDLE: Parameters<Repairer["run"]>[0] = {
 };
 
 rootTest(
-  "Repairer sweeps although it hears nothing, and tries to hear again",
+  "Repairer sweeps without notifications, and subscribes again",
   async () => {
     using hosts = TestHosts.create();
     const { directory } = hosts;
@@ -95,7 +95,7 @@ function cacheAttachments(
 }
 
 rootTest(
-  "Repairer goes on where the round before ran out of time",
+  "Repairer continues where the previous round ran out of time",
   async () => {
     using hosts = TestHosts.create();
     const cacheDir = `${hosts.directory}/cache`;
@@ -254,7 +254,7 @@ rootTest(
 );
 
 rootTest(
-  "Repairer takes up what is lost during a round although a plugin is slow, once",
+  "Repairer repairs a loss during a slow round once",
   async () => {
     using hosts = TestHosts.create();
     using plugins = new RecordingPlugins();
@@ -281,7 +281,7 @@ rootTest(
 );
 
 rootTest(
-  "Repairer repairs in the next round what was attached since this one began",
+  "Repairer repairs attachments added during a round in the next round",
   async () => {
     using hosts = TestHosts.create();
     using plugins = new RecordingPlugins();

@@ -3,7 +3,7 @@ import { ConfDirectory, createNode } from "./testing/node.ts";
 import { CONFIGURATION_CHECKS } from "./configurations.ts";
 import { diagnose } from "./diagnose.ts";
 
-Deno.test("A broken file is not the lack of a network", async () => {
+Deno.test("a broken file is not reported as a missing network", async () => {
   using confs = new ConfDirectory();
   confs.write('{\n  "name": "pods",\n  "plugins": [{ "type": "ptp", }]\n}\n');
   using node = createNode({ confDir: confs.path });

@@ -32,13 +32,13 @@ async function look(
   };
 }
 
-rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
+rootTest("cni doctor reports the node daemon's state", needsBin, async (t) => {
   using scene = await DoctorScene.create();
   const { hosts } = scene;
   await using daemon = await NodeDaemon.start(hosts);
   const { socket, pid } = daemon;
 
-  await t.step("another build", async () => {
+  await t.step("a different build", async () => {
     const { findings, line } = await look(scene, socket);
     assertEquals(findings.length, 1, findings.join("\n"));
     assertMatch(
@@ -52,7 +52,7 @@ rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
     );
   });
 
-  await t.step("calls that it leaves to their callers", async () => {
+  await t.step("calls that the daemon declines", async () => {
     const wrapper = ["unshare", "--mount"];
     const ipam = hosts.hostLocal("10.9.0.0/24");
     const config = { cniVersion: "1.0.0", name: "far", type: "ptp", ipam };
@@ -68,7 +68,7 @@ rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
     );
   });
 
-  await t.step("a daemon that is stopped", async () => {
+  await t.step("a stopped daemon", async () => {
     daemon.signal("SIGSTOP");
     const { findings, line } = await look(scene, socket);
     daemon.signal("SIGCONT");
@@ -80,7 +80,7 @@ rootTest("cni doctor tells how the node daemon is", needsBin, async (t) => {
   });
 });
 
-rootTest("cni doctor does not take any listener for the daemon", async () => {
+rootTest("cni doctor ignores other listeners on the socket", async () => {
   using scene = await DoctorScene.create();
   const { directory } = scene.hosts;
   const socket = `${directory}/daemon.sock`;

@@ -16,7 +16,7 @@ const others: [message: string, isCause: boolean][] = [
   ["my-default/web eth0: its address is gone", false],
 ];
 
-Deno.test("diagnose() leaves out a vague loss only for an error about its container", async () => {
+Deno.test("diagnose() omits a vague finding only if an error names its container", async () => {
   using node = createNode({});
   for (const [message, isCause] of others) {
     const findings: Finding[] = [

@@ -91,7 +91,7 @@ Deno.test("the site's page of findings has a section for each check", () => {
   assertEquals(codes, CHECKS.map(({ code }) => code).toSorted());
 });
 
-Deno.test("codes of findings are unique, and stay", () => {
+Deno.test("codes of findings are unique and never change", () => {
   const codes = CHECKS.map(({ code, name }) => `${code} ${name}`).sort();
   assertEquals(new Set(CHECKS.map(({ code }) => code)).size, codes.length);
   assertEquals(
@@ -105,7 +105,7 @@ Deno.test("codes of findings are unique, and stay", () => {
   assertEquals(missing, []);
 });
 
-Deno.test("what version 1 of the JSON promises is still promised", () => {
+Deno.test("the schema still contains version 1 of the JSON", () => {
   for (
     const [name, schema] of [
       ["schema_v1.json", jsonSchema],
@@ -122,7 +122,7 @@ Deno.test("what version 1 of the JSON promises is still promised", () => {
   }
 });
 
-Deno.test("every check has a fault that it finds", () => {
+Deno.test("every check has an injected fault that it finds", () => {
   const found = new Set(FAULTS.flatMap(({ checks }) => checks));
   // tests/doctor_faults has two uplinks, which it needs.
   const elsewhere = ["rp-filter"];
@@ -133,7 +133,7 @@ Deno.test("every check has a fault that it finds", () => {
 });
 
 rootTest(
-  "cni doctor --fix fixes what is safe, and nothing else",
+  "cni doctor --fix applies safe fixes only",
   NEEDS,
   async () => {
     await using host = await ToolHost.create();
@@ -233,7 +233,7 @@ rootTest(
 );
 
 rootTest(
-  "cni doctor finds a file in the place of the cache, which it cannot read",
+  "cni doctor reports an unreadable file in place of the cache",
   NEEDS,
   async () => {
     using scene = await DoctorScene.create();
@@ -291,7 +291,7 @@ rootTest("cni doctor prints commands to paste", NEEDS, async () => {
   assertEquals(or, `cni doctor --fix ${places}`);
 });
 
-rootTest("cni doctor --wait looks until nothing is wrong", NEEDS, async () => {
+rootTest("cni doctor --wait runs until nothing is wrong", NEEDS, async () => {
   using scene = await DoctorScene.create();
   const forwarding = "/proc/sys/net/ipv4/ip_forward";
   scene.sh(`echo 0 > ${forwarding}`);
@@ -360,7 +360,7 @@ Deno.test("findings of one shape are shown once, with a count", () => {
   ]);
 });
 
-rootTest("cni doctor says what it cannot check", NEEDS, async () => {
+rootTest("cni doctor reports checks that it cannot run", NEEDS, async () => {
   using scene = await DoctorScene.create();
   using node = scene.node();
   const page = { effect: "", cause: "", howToInspect: "", howToFix: "" };
@@ -491,7 +491,7 @@ const PROBING = PACKET_CHECKS.map(({ name }) => name);
 const FOLLOWED = new Set(EARLIER.map(({ name }) => name));
 
 rootTest(
-  "cni doctor finds one fault after another, and nothing without",
+  "cni doctor finds each injected fault, and nothing without a fault",
   NEEDS,
   async (t) => {
     using scene = await DoctorScene.create();
@@ -566,7 +566,7 @@ rootTest(
       );
       undo();
     });
-    await t.step("addresses that a bridge keeps", async () => {
+    await t.step("addresses that remain on a bridge", async () => {
       const undo = network({
         type: "bridge",
         bridge: "lan0",

@@ -15,7 +15,7 @@ testRows(
   ([site]) => site ?? "not published",
 );
 
-Deno.test("findings lead to the homepage of package.json", () => {
+Deno.test("findings link to the homepage of package.json", () => {
   const { homepage } = { homepage: undefined, ...project };
   assertEquals(SITE, homepage);
 });

@@ -430,7 +430,7 @@ add src 10.1.0.0/25 dst 0.0.0.0/0 dir fwd action block`);
   },
 ];
 
-rootTest("cni doctor raises no false alarm", NEEDS, async (t) => {
+rootTest("cni doctor has no finding on healthy nodes", NEEDS, async (t) => {
   for (const { name, set } of KINDS) {
     await t.step(name, async () => {
       using scene = DoctorScene.bare();
@@ -450,7 +450,7 @@ rootTest("cni doctor raises no false alarm", NEEDS, async (t) => {
 });
 
 rootTest(
-  "cni doctor sends nothing from the loopback that containerd caches",
+  "cni doctor sends no packet from the loopback attachment of containerd",
   NEEDS,
   async () => {
     using scene = await DoctorScene.create();
@@ -478,7 +478,7 @@ rootTest(
 );
 
 rootTest(
-  "cni doctor takes a gateway outside the subnet for a possible mistake only",
+  "cni doctor reports a gateway outside the subnet as a warning",
   NEEDS,
   async () => {
     using scene = DoctorScene.bare();

@@ -44,7 +44,7 @@ const RECORDINGS =
   "ls /run/trace/instances; umount /run/trace; rmdir /run/trace";
 
 for (const [line, prepare] of COMMANDS) {
-  rootTest(`cni ${line} that is killed leaves nothing`, NEEDS, async () => {
+  rootTest(`a killed cni ${line} leaves nothing`, NEEDS, async () => {
     await using host = await ToolHost.create();
     const ipam = {
       ...host.hostLocal("10.1.2.0/24"),

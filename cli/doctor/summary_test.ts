@@ -14,7 +14,7 @@ async function lineOf(
   return lines.find((line) => line.label === label)?.text;
 }
 
-Deno.test("summarize() counts no tool as a plugin", async () => {
+Deno.test("summarize() does not count tools as plugins", async () => {
   using directory = new PluginDirectory();
   for (const name of ["ptp", "host-local", "cni", "cni-multus"]) {
     directory.addOwnExecutable(name);
@@ -26,7 +26,7 @@ Deno.test("summarize() counts no tool as a plugin", async () => {
   );
 });
 
-Deno.test("summarize() says why it does not count addresses", async () => {
+Deno.test("summarize() states why it does not count addresses", async () => {
   using confs = new ConfDirectory();
   const write = (ipam: object): void =>
     confs.write(JSON.stringify({

@@ -3,7 +3,7 @@ import { callWith } from "../../tests/_harness/tool_call.ts";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { explain, schema } from "./command.ts";
 
-Deno.test("explain takes the code of a finding, or its name", async () => {
+Deno.test("explain accepts the code of a finding, or its name", async () => {
   const [byCode, byName] = await Promise.all(
     ["cni0511", "mac-twice"].map((name) => explain(callWith({ args: [name] }))),
   );

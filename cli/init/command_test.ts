@@ -28,7 +28,7 @@ async function run(
   return (await init(call, setting)).json as Record<string, unknown>;
 }
 
-Deno.test("init makes networks of each type from flags", async () => {
+Deno.test("init writes networks of each type from flags", async () => {
   const types: [flags: Record<string, string | boolean>, first: object][] = [
     [{}, {
       type: "bridge",
@@ -64,7 +64,7 @@ Deno.test("init makes networks of each type from flags", async () => {
   }
 });
 
-Deno.test("init says that plugins have to be installed first", async () => {
+Deno.test("init reports that plugins must be installed first", async () => {
   using directory = new PluginDirectory();
   const { note } = await init(
     callWith({
@@ -78,7 +78,7 @@ Deno.test("init says that plugins have to be installed first", async () => {
   );
 });
 
-Deno.test("init uses the plugins that are installed", async () => {
+Deno.test("init uses installed plugins", async () => {
   using plugins = new PluginDirectory();
   for (const type of ["ptp", "host-local"]) plugins.addOwnExecutable(type);
   const flags = { output: "-", "cni-path": plugins.path };
@@ -122,7 +122,7 @@ Deno.test("init uses the plugins that are installed", async () => {
   assertEquals(await make({}), [["bridge", "portmap"], undefined]);
 });
 
-Deno.test("init asks on a terminal", async () => {
+Deno.test("init prompts on a terminal", async () => {
   const answers = ["blue", "ptp", "10.50.0.0/24", "y", "n", "y"];
   const questions: string[] = [];
   const ask = (question: string, fallback: string): string => {
@@ -139,7 +139,7 @@ Deno.test("init asks on a terminal", async () => {
   assertEquals(answers, []);
 });
 
-Deno.test("init writes a file that is valid, and replaces nothing", async () => {
+Deno.test("init writes a valid file, and replaces none", async () => {
   using directory = new PluginDirectory();
   const { path } = directory;
   const { file } = await run({ name: "blue" }, { directory: path });
@@ -174,7 +174,7 @@ Deno.test("init creates the configuration directory, and no other", async () => 
   assertEquals(file, `${conf}/10-blue.conflist`);
 });
 
-Deno.test("init refuses what does not fit", async () => {
+Deno.test("init refuses contradictory flags", async () => {
   const rows: [flags: Record<string, string | boolean>, problem: string][] = [
     [{ subnet: "10.22.1.0/24" }, "this node has 10.22.0.0/23; 10.22.2.0/24 is"],
     [{ subnet: "10.22.2.1/24" }, "has host bits set; use 10.22.2.0/24"],

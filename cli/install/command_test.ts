@@ -112,7 +112,7 @@ function onNode(name: string, test: (node: Node) => Promise<void>): void {
   });
 }
 
-onNode("says what it replaces, and uninstall restores it", async (node) => {
+onNode("lists replaced files, and uninstall restores them", async (node) => {
   const before = node.state();
   const dry = await node.changes("install", "--dry-run");
   assertEquals(node.state(), before);
@@ -147,7 +147,7 @@ onNode("says what it replaces, and uninstall restores it", async (node) => {
 });
 
 onNode(
-  "--prune removes what it does not name, unless it is needed",
+  "--prune removes plugins that are not named, unless a network needs them",
   async (node) => {
     const before = node.state();
     await node.changes("install", "--only=ptp,vlan,vrf");
@@ -216,7 +216,7 @@ onNode("copies flannel, which its manifest overwrites", async (node) => {
 });
 
 onNode(
-  "updates an older executable, and keeps what came later",
+  "updates an older executable, and keeps files that were added later",
   async (node) => {
     await node.changes("install", "--only", "ptp,bridge");
     Deno.writeTextFileSync(join(node.bin, "cni.old"), "older");
@@ -256,7 +256,7 @@ async function installOlder(
   Deno.removeSync(directory, { recursive: true });
 }
 
-onNode("recognizes its files in a node made from an image", async (node) => {
+onNode("recognizes its files on a node made from an image", async (node) => {
   const only = "--only=ptp,whereabouts";
   Deno.copyFileSync(join(node.bin, "ptp"), join(node.bin, "whereabouts"));
   const before = node.state();
@@ -378,7 +378,7 @@ async function print(node: Node, name: string): Promise<string> {
 const THEIRS = ["bridge", "flannel", "loopback", "host-local"];
 
 for (const [arrangement, make] of Object.entries(ARRANGEMENTS)) {
-  onNode(`leaves another project's plugins as ${arrangement}`, async (node) => {
+  onNode(`keeps another project's plugins as ${arrangement}`, async (node) => {
     make(node.bin);
     const before = node.state();
     const requireTheirs = async (names: readonly string[]): Promise<void> => {
@@ -427,7 +427,7 @@ for (const [arrangement, make] of Object.entries(ARRANGEMENTS)) {
   });
 }
 
-onNode("says which plugins keep running another program", async (node) => {
+onNode("names plugins that still run another program", async (node) => {
   ARRANGEMENTS["links"]?.(node.bin);
   for (const flags of [["--dry-run"], []]) {
     const { stdout, stderr } = await node.cni(
@@ -450,7 +450,7 @@ onNode("says which plugins keep running another program", async (node) => {
   assertEquals(await print(node, "bridge"), "theirs: bridge");
 });
 
-onNode("shows beforehand what it means for the networks", async (node) => {
+onNode("--dry-run shows the effect on networks", async (node) => {
   const put = (file: string, name: string, plugins: object[]): void =>
     Deno.writeTextFileSync(
       join(node.conf, file),
@@ -559,7 +559,7 @@ onNode("shows beforehand what it means for the networks", async (node) => {
   assertEquals(some.stdout.match(/error plugins|ipMasq|unknown/g), null);
 });
 
-onNode("fails beforehand as it fails", async (node) => {
+onNode("--dry-run fails like the installation", async (node) => {
   /** Returns the errors of a dry run and of an installation. */
   const fail = async (
     directory: string,
@@ -604,7 +604,7 @@ onNode("fails beforehand as it fails", async (node) => {
   );
 });
 
-onNode("shows beforehand which limits are too low", async (node) => {
+onNode("--dry-run shows limits that are too low", async (node) => {
   const runtime = join(node.conf, "containerd");
   Deno.copyFileSync("/bin/sleep", runtime);
   await using service = new Deno.Command("sh", {
@@ -619,7 +619,7 @@ onNode("shows beforehand which limits are too low", async (node) => {
   );
 });
 
-onNode("refuses names that it does not know", async (node) => {
+onNode("refuses unknown plugin names", async (node) => {
   const before = node.state();
   const { code, stderr } = await node.cni("install", "--only", "prp");
   assertEquals(code, 1);
@@ -627,7 +627,7 @@ onNode("refuses names that it does not know", async (node) => {
   assertEquals(node.state(), before);
 });
 
-onNode("is not undone while a network needs it", async (node) => {
+onNode("cannot be undone while a network needs it", async (node) => {
   await node.changes("install", "--only", "ptp,chain,host-local");
   const plugins = [{
     type: "chain",
@@ -644,7 +644,7 @@ onNode("is not undone while a network needs it", async (node) => {
   await node.changes("uninstall", "--force");
 });
 
-onNode("says how to go on if a network needs it", async (node) => {
+onNode("names the next step if a network needs it", async (node) => {
   await node.changes("install", "--only", "ptp,host-local");
   const file = join(node.conf, "10-pods.conflist");
   const plugins = [{ type: "ptp", ipam: { type: "host-local" } }];
@@ -660,7 +660,7 @@ onNode("says how to go on if a network needs it", async (node) => {
   await node.changes("uninstall");
 });
 
-onNode("is not undone while DEL of an attachment needs it", async (node) => {
+onNode("cannot be undone while DEL needs a plugin", async (node) => {
   await node.changes("install", "--only", "chain,ptp");
   const results = join(node.conf, "cache", "results");
   Deno.mkdirSync(results, { recursive: true });
@@ -687,7 +687,7 @@ onNode("is not undone while DEL of an attachment needs it", async (node) => {
   await node.changes("uninstall", "--force", ...flags);
 });
 
-onNode("is not undone while another's flannel needs it", async (node) => {
+onNode("cannot be undone while flannel needs a plugin", async (node) => {
   const rows: [plugin: string, keys: object][] = [
     ["bridge", {}],
     ["bridge", { delegate: { mtu: 1400 }, ipam: { type: "static" } }],
@@ -708,7 +708,7 @@ onNode("is not undone while another's flannel needs it", async (node) => {
   }
 });
 
-onNode("says why it leaves the daemon out", async (node) => {
+onNode("reports why it does not enable the daemon", async (node) => {
   const reason =
     `The node daemon is not installed: no runtime uses "${node.bin}" by default. ` +
     `To install it: ${node.bin}/cni daemon enable\n`;
@@ -721,7 +721,7 @@ onNode("says why it leaves the daemon out", async (node) => {
   assertEquals(stderr, "");
 });
 
-onNode("disturbs no plugin that runs meanwhile", async (node) => {
+onNode("does not disturb running plugins", async (node) => {
   await node.changes("install");
   const path = join(node.bin, "ptp");
   let isDone = false;
@@ -894,7 +894,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a daemon that systemd does not run is not restarted beside it" +
+  name: "cni install does not start a second daemon" +
     needsMounts.suffix,
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
@@ -946,7 +946,7 @@ END
 });
 
 Deno.test({
-  name: "cni install starts no daemon beside one that systemd does not run" +
+  name: "cni install starts no daemon while one without systemd runs" +
     needsMounts.suffix,
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
@@ -1004,7 +1004,7 @@ END
 });
 
 Deno.test({
-  name: "a daemon that systemd did not start is restarted with its flags" +
+  name: "cni install restarts a daemon without systemd with its flags" +
     needsMounts.suffix,
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
@@ -1065,7 +1065,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "cni install leaves a unit of another program alone" +
+  name: "cni install does not change a unit of another program" +
     needsMounts.suffix,
   ignore: needsMounts.ignore,
   async fn(): Promise<void> {
@@ -1099,7 +1099,7 @@ Deno.test({
 });
 
 Deno.test({
-  ...requireRoot("attaches containers beside the plugins of k3s", needsBin),
+  ...requireRoot("attaches containers alongside the plugins of k3s", needsBin),
   async fn(): Promise<void> {
     const k3s = "var/lib/rancher/k3s";
     using node = new Node(`${k3s}/data/0a1b/bin`, `${k3s}/agent/etc/cni/net.d`);

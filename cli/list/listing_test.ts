@@ -166,7 +166,7 @@ function unwrap(lines: readonly string[], indent: number): string[] {
   return joined;
 }
 
-Deno.test("cni list keeps what identifies an attachment at every width", async (t) => {
+Deno.test("cni list shows the identity of an attachment at every width", async (t) => {
   using node = new FakeNode();
   await t.step("80 columns", async () => {
     assertEquals(await node.show(80, "list"), [
@@ -223,7 +223,7 @@ Deno.test("cni list keeps what identifies an attachment at every width", async (
   });
 });
 
-Deno.test("cni list stays a table with long pod names, and tells pods apart", async () => {
+Deno.test("cni list prints a table with long pod names that remain distinct", async () => {
   using node = new FakeNode();
   const pod = "team-payments/checkout-frontend-canary-7d9f8b6c5d";
   for (const [at, end] of ["x2k4p", "q8w7z"].entries()) {
@@ -248,7 +248,7 @@ Deno.test("cni list stays a table with long pod names, and tells pods apart", as
   ]);
 });
 
-Deno.test("cni networks keeps what identifies a network at every width", async (t) => {
+Deno.test("cni networks shows the identity of a network at every width", async (t) => {
   using node = new FakeNode();
   await t.step("80 columns", async () => {
     assertEquals(unwrap(await node.show(80, "networks"), 2), [
@@ -304,7 +304,7 @@ Deno.test("cni networks keeps what identifies a network at every width", async (
   });
 });
 
-Deno.test("cni networks says that ranges are invalid", async () => {
+Deno.test("cni networks reports invalid ranges", async () => {
   using node = new FakeNode();
   node.breakRanges();
   const [, pods = ""] = await node.show(undefined, "networks", "--exit-code");
@@ -325,7 +325,7 @@ Deno.test("cni networks says that ranges are invalid", async () => {
   ]);
 });
 
-Deno.test("cni networks and cni show tell which addresses stay", async () => {
+Deno.test("cni networks and cni show list persistent addresses", async () => {
   using node = new FakeNode();
   // The time of the second one is over, so it is free.
   node.stay();
@@ -364,7 +364,7 @@ Deno.test("cni networks and cni show tell which addresses stay", async () => {
   ]);
 });
 
-Deno.test("cni networks NAME tells all about a network", async (t) => {
+Deno.test("cni networks NAME shows the details of a network", async (t) => {
   using node = new FakeNode();
   await t.step("80 columns", async () => {
     assertEquals(unwrap(await node.show(80, "networks", "pods"), 14), [
@@ -431,7 +431,7 @@ Deno.test("cni networks NAME tells all about a network", async (t) => {
   });
 });
 
-Deno.test("cni plugins keeps names and paths at every width", async () => {
+Deno.test("cni plugins shows names and paths at every width", async () => {
   using node = new FakeNode();
   for (const width of [40, 80, undefined]) {
     const lines = await node.show(width, "plugins");
@@ -447,7 +447,7 @@ Deno.test("cni plugins keeps names and paths at every width", async () => {
   ]);
 });
 
-rootTest("cni networks NAME shows the bridge as it is", async () => {
+rootTest("cni networks NAME shows the state of the bridge", async () => {
   using node = new FakeNode();
   using hosts = TestHosts.create();
   using host = Rtnl.open(hosts.host.path);

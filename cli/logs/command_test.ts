@@ -77,7 +77,7 @@ Deno.test("cni logs shows the log file and its older part", async (t) => {
   });
 });
 
-Deno.test("cni logs shows time, level, plugin, pod and what to people", async () => {
+Deno.test("cni logs prints time, level, plugin, pod and message", async () => {
   using directory = new PluginDirectory();
   const path = `${directory.path}/plugins.log`;
   const lines = [
@@ -133,7 +133,7 @@ Deno.test("cni logs shows time, level, plugin, pod and what to people", async ()
   ]);
 });
 
-Deno.test("cni logs says if there is nothing to show", async () => {
+Deno.test("cni logs reports that there is nothing to show", async () => {
   const path = "/nonexistent/plugins.log";
   const none = await runCni("logs", "--log-file", path);
   assertEquals([none.stdout, none.exitCode], ["", 0]);

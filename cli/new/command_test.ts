@@ -62,7 +62,7 @@ rootTest("cni new plugin creates plugins that pass their tests", async () => {
   );
 });
 
-Deno.test("cni new plugin tells where the imports come from without a checkout", async () => {
+Deno.test("cni new plugin reports the source of its imports without a checkout", async () => {
   using directory = new PluginDirectory();
   await inDirectory(directory.path, async () => {
     const { stderr, exitCode } = await runCni("new", "plugin", "greeter");

@@ -26,7 +26,7 @@ Deno.test("isOfNetns() compares paths and namespaces", () => {
   assertEquals(isOfNetns({ netns: "" }, ""), false);
 });
 
-Deno.test("isOfNetns() knows a deleted namespace by each of its paths", () => {
+Deno.test("isOfNetns() recognizes a deleted namespace by each of its paths", () => {
   const directory = Deno.makeTempDirSync();
   try {
     Deno.mkdirSync(`${directory}/run/netns`, { recursive: true });
@@ -56,7 +56,7 @@ Deno.test("describeAttachment() derives the ID from the path unless one is given
   assertEquals(given.containerId, "c");
 });
 
-Deno.test("describeMadeAttachment() finds an attachment with another ID", async (t) => {
+Deno.test("describeMadeAttachment() finds an attachment with a different ID", async (t) => {
   const directory = Deno.makeTempDirSync();
   try {
     const cache = new AttachmentCache(directory);
@@ -104,10 +104,10 @@ Deno.test("describeMadeAttachment() finds an attachment with another ID", async 
     await t.step("a deleted namespace by another path", async () => {
       assertEquals(await describe(`${directory}/link/netns/a`), "gone");
     });
-    await t.step("another namespace", async () => {
+    await t.step("a different namespace", async () => {
       assertEquals((await describe("/nowhere")).slice(0, 8), "cnitool-");
     });
-    await t.step("one of two", async () => {
+    await t.step("one of two attachments", async () => {
       await assertRejects(
         () => describe(OWN_NETNS, { "ifname": "net1" }),
         Error,

@@ -138,7 +138,7 @@ Deno.test("formatPlugins() shows plugins inside their chains", () => {
   );
 });
 
-Deno.test("convertTo() keeps every digit, also of numbers out of range", () => {
+Deno.test("convertTo() keeps every digit, even of numbers out of range", () => {
   const numbers = '{"a":1.0,"b":12345678901234567890,"c":1e400,"d":-0,"e":5}';
   const plugins = '{"type":"ptp","x":[1e3]},{"type":"sbr","mtu":1.50}';
   const list = `{"name":"n","x":${numbers},"plugins":[${plugins}]}`;

@@ -65,7 +65,7 @@ const ROWS: [
 /** The beginning of a program that Go built. Source: cmd/link/internal/ld/elf.go. */
 const BUILT_BY_GO = `\x7fELF${"\0".repeat(60)}\x04\0\0\0Go\0\0`;
 
-Deno.test("isFalseAlarm() finds what is wrong in CHECK of Go plugins", async (t) => {
+Deno.test("isFalseAlarm() recognizes wrong CHECK errors of Go plugins", async (t) => {
   using go = new PluginDirectory();
   using own = new PluginDirectory();
   for (const name of ["ptp", "bridge", "portmap", "tuning", "bandwidth"]) {

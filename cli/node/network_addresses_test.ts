@@ -54,7 +54,7 @@ function assertLeft(seconds: number | null | undefined, most: number): void {
 }
 
 rootTest(
-  "cni list and cni show show what a router that renumbered gives now",
+  "cni list and cni show show new addresses after a router renumbered",
   needsRadvd,
   async () => {
     await using net = new RouterNet("bridge");
@@ -150,7 +150,7 @@ rootTest(
   },
 );
 
-Deno.test("formatLifetime() says what is left, in the largest unit", () => {
+Deno.test("formatLifetime() prints the remaining time in the largest unit", () => {
   const rows: [number | null, number | null, string][] = [
     [0, 29, "preferred 0s, valid 29s"],
     [119, 120, "preferred 119s, valid 2m"],

@@ -44,7 +44,7 @@ Deno.test("listPluginFiles() reports origins and versions", async () => {
   ]);
 });
 
-Deno.test("listPluginFiles() reports why a plugin cannot be used", async (t) => {
+Deno.test("listPluginFiles() reports why a plugin is unusable", async (t) => {
   using directory = new PluginDirectory();
   directory.addFile("empty", "");
   directory.addFile("text", "hello");

@@ -64,7 +64,7 @@ class Node implements Disposable {
   }
 }
 
-Deno.test("listNodeAttachments() lists those of runtimes and of multus", () => {
+Deno.test("listNodeAttachments() lists attachments of runtimes and of multus", () => {
   using node = new Node();
   const all = listNodeAttachments(node);
   assertEquals(
@@ -96,7 +96,7 @@ Deno.test("listNodeAttachments() lists those of runtimes and of multus", () => {
   );
 });
 
-Deno.test("findTarget() knows pods, containers, processes and namespaces", async (t) => {
+Deno.test("findTarget() finds pods, containers, processes and namespaces", async (t) => {
   using node = new Node();
   const pid = `/proc/${Deno.pid}/ns/net`;
   const rows: [text: string, kind: string, netns: string][] = [
@@ -133,7 +133,7 @@ Deno.test("findTarget() knows pods, containers, processes and namespaces", async
     assertEquals(resolveNetns("db", node), OWN);
     assertThrows(() => getTarget("dbb", node), Error, 'did you mean "db"?');
   });
-  await t.step("a pod with a namespace that is unknown", () => {
+  await t.step("a pod with an unknown namespace", () => {
     assertThrows(() => resolveNetns("c1", node), Error, "has no network names");
     node.add("c2", "eth0", OWN, { pod: "default/lost" });
     assertEquals(resolveNetns("default/lost", node), OWN);
@@ -213,7 +213,7 @@ Deno.test("cni list shows pods and multus' networks", async (t) => {
   });
 });
 
-Deno.test("shortenId() leaves nerdctl's namespace, and other IDs", () => {
+Deno.test("shortenId() keeps nerdctl's namespace, and IDs in other formats", () => {
   const ids = [WEB, `default-${WEB}`, "cnitool-1", `${WEB}0`];
   assertEquals(ids.map(shortenId), [
     "a1b2c3d4e5f60",

@@ -164,7 +164,7 @@ function listLeft(host: ToolHost): Promise<string> {
 
 const backends = ["iptables", "nftables"] as const;
 
-rootTest("cni gc --orphans removes what a lost container left", async (t) => {
+rootTest("cni gc --orphans removes a lost container", async (t) => {
   using plugins = new PluginDirectory();
   const bin = Deno.env.get("CNI_BIN");
   if (!bin) TYPES.forEach((type) => plugins.addOwnExecutable(type));
@@ -237,7 +237,7 @@ rootTest("cni gc --orphans removes what a lost container left", async (t) => {
 });
 
 rootTest(
-  "cni gc --orphans finds a masquerade whose address another container has",
+  "cni gc --orphans finds masquerade rules of an address that was assigned again",
   async (t) => {
     await eachRow(t, backends, async (backend) => {
       await using host = await ToolHost.create();
@@ -308,7 +308,7 @@ const FOREIGN = `
   nft 'add rule bridge nat PREROUTING iifname "vethx" drop' || true
 `;
 
-rootTest("cni gc --orphans keeps what it cannot prove", async () => {
+rootTest("cni gc --orphans keeps resources that might be in use", async () => {
   await using host = await ToolHost.create();
   using plugins = new PluginDirectory();
   plugins.addOwnExecutable("static");
@@ -371,7 +371,7 @@ rootTest("cni gc --orphans keeps what it cannot prove", async () => {
   assertEquals(last.code, 0);
 });
 
-Deno.test("cni gc --orphans refuses what it cannot mean", async () => {
+Deno.test("cni gc --orphans refuses contradictory arguments", async () => {
   for (
     const line of [
       "gc --orphans pods",

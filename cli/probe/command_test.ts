@@ -46,7 +46,7 @@ async function tryOn(
   return shown;
 }
 
-rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
+rootTest("cni probe reports each connection", NEEDS, async (t) => {
   using scene = await DoctorScene.create();
   await t.step("both ways, all families", async () => {
     const { ok, probes } = await tryOn(scene, WEB, DB);
@@ -96,7 +96,7 @@ rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
       "There is no",
     );
   });
-  await t.step("a namespace that is gone", async () => {
+  await t.step("a deleted namespace", async () => {
     const netns = scene.hosts.addNetns();
     await scene.attach("20-lan", netns, "aaaaaaaaaaaaaaaa", "brief");
     scene.ip("link set eth0 down", netns);
@@ -122,7 +122,7 @@ rootTest("cni probe says who reaches whom", NEEDS, async (t) => {
 });
 
 rootTest(
-  "cni metrics --findings counts what cni doctor finds",
+  "cni metrics --findings counts the findings of cni doctor",
   NEEDS,
   async () => {
     using scene = await DoctorScene.create();
@@ -151,7 +151,7 @@ rootTest(
 );
 
 rootTest(
-  "cni metrics counts, and shows what it cannot read",
+  "cni metrics counts traffic, and reports what it cannot read",
   NEEDS,
   async () => {
     using scene = await DoctorScene.create();

@@ -9,7 +9,7 @@ import type { Trace } from "./trace.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 
 rootTest(
-  "explainRedirect() removes only filters of a container's link by a command",
+  "explainRedirect() prints a command only for filters of a container's link",
   async () => {
     using scene = await DoctorScene.create();
     const end = scene.sh("ip -o link show master lan0").split(/[:@ ]+/)[1] ??
@@ -72,7 +72,7 @@ function dropAfter(
 }
 
 rootTest(
-  "a filter drops on purpose only on the link at which the packet was dropped",
+  "a filter explains a drop only on the link that dropped the packet",
   async () => {
     using scene = await DoctorScene.create();
     scene.sh(
@@ -100,7 +100,7 @@ rootTest(
 );
 
 rootTest(
-  "reverse path filtering in an unknown namespace has advice",
+  "explain() gives advice on reverse path filtering in an unknown namespace",
   async () => {
     using scene = await DoctorScene.create();
     using node = scene.node();

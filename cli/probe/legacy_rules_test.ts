@@ -31,7 +31,7 @@ rootTest(
   },
 );
 
-Deno.test("a table of many rules is read once, whatever drops", () => {
+Deno.test("a table of many rules is read once for all drops", () => {
   const chains = 1000, rulesOfEach = 4;
   const lines = Array.from({ length: chains }, (_, at) => [
     `[0:0] -A cali-FORWARD -o veth${at} -j cali-tw-${at}`,

@@ -202,7 +202,7 @@ function fill(script: string, scene: DoctorScene, pod: string): string {
     .replaceAll("$directory", hosts.directory);
 }
 
-rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
+rootTest("cni doctor --pod reports where a packet ends", NEEDS, async (t) => {
   using scene = await DoctorScene.create();
   for (const pod of [WEB, DB]) {
     assertEquals((await probePod(scene, pod)).causes, []);
@@ -230,7 +230,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
   for (const pod of [WEB, DB]) {
     assertEquals((await probePod(scene, pod)).causes, []);
   }
-  await t.step("a namespace that no runtime has in its cache", async () => {
+  await t.step("a namespace without a cached attachment", async () => {
     const { json } = await scene.doctor({
       "pod": scene.other.path,
       "cache-dir": scene.proc,
@@ -239,7 +239,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
     assertMatch(probes[0]?.from ?? "", / eth0$/);
     assertEquals(causes, []);
   });
-  await t.step("what --to names must answer", async () => {
+  await t.step("the destination of --to must reply", async () => {
     for (
       const [to, isReached] of [
         ["192.0.2.2", true],
@@ -268,7 +268,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
     }
   });
   await t.step(
-    "a parameter of the uplink is not of a bridge whose name it contains",
+    "a sysctl of the uplink is not attributed to a bridge with a similar name",
     async () => {
       const [netns, id] = [scene.hosts.addNetns(), "0ut0ut0ut0ut0ut0"];
       scene.writeNetwork("30-out", [{
@@ -292,7 +292,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       );
     },
   );
-  await t.step("who --from names sends to the pod", async () => {
+  await t.step("the source of --from sends to the pod", async () => {
     for (const from of ["node", "outside", DB]) {
       const { ok, probes } = await probePod(scene, WEB, { from });
       assertEquals(ok, true, `${from} ${JSON.stringify(probes)}`);
@@ -310,7 +310,7 @@ rootTest("cni doctor --pod says where a packet ends", NEEDS, async (t) => {
       "need --pod",
     );
   });
-  await t.step("nothing is left, and the text fits", async () => {
+  await t.step("nothing is left, and the text fits the width", async () => {
     scene.sh("iptables-nft -P FORWARD DROP");
     const { text } = await scene.doctor({ pod: WEB });
     scene.sh("nft delete table ip filter");
@@ -385,7 +385,7 @@ rootTest("cni doctor --pod keeps the node connected", NEEDS, async (t) => {
 });
 
 rootTest(
-  "cni doctor --pod sends each probe of a pod of multus once",
+  "cni doctor --pod sends each probe once for a pod with several networks",
   NEEDS,
   async () => {
     using scene = DoctorScene.bare();

@@ -11,7 +11,7 @@ const VERSION =
   `echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"],"commands":["REPAIR"]}'`;
 const REPAIR = `echo '{"cniVersion":"1.1.0","repaired":["x"],"remaining":[]}'`;
 
-testRows("repairAttachments() looks again after a repair", [
+testRows("repairAttachments() checks again after a repair", [
   ["and runs DEL if the runtime's has ended by then", true],
   ["and keeps what is still attached", false],
 ], async ([, isDeleted]) => {
@@ -40,7 +40,7 @@ testRows("repairAttachments() looks again after a repair", [
   );
 });
 
-Deno.test("repairAttachments() repairs a container again that loses something during the round", async () => {
+Deno.test("repairAttachments() repairs a container again after a loss during the round", async () => {
   using host = new RecordingPlugins();
   host.add("own", {
     VERSION,
@@ -69,7 +69,7 @@ Deno.test("repairAttachments() repairs a container again that loses something du
   ]);
 });
 
-Deno.test("repairAttachments() waits for a DEL that takes long", async () => {
+Deno.test("repairAttachments() waits for a slow DEL", async () => {
   using host = new RecordingPlugins();
   host.add("own", { VERSION, REPAIR });
   // The ID is in no other test: its processes are looked for on the whole machine.
@@ -88,7 +88,7 @@ Deno.test("repairAttachments() waits for a DEL that takes long", async () => {
   assertEquals(host.story.slice(1), ["own VERSION", "own REPAIR", "own DEL"]);
 });
 
-Deno.test("repairAttachments() looks again although the signal has ended the repairs", async () => {
+Deno.test("repairAttachments() checks again after the signal stopped the repairs", async () => {
   using host = new RecordingPlugins();
   host.add("own", { VERSION, REPAIR });
   for (const ifName of ["eth0", "eth1"]) {
@@ -117,7 +117,7 @@ Deno.test("repairAttachments() looks again although the signal has ended the rep
   assertEquals(host.story.slice(2), ["own VERSION", "own REPAIR", "own DEL"]);
 });
 
-Deno.test("repairAttachments() reports what was repaired before the signal", async () => {
+Deno.test("repairAttachments() reports repairs that finished before the signal", async () => {
   using host = new RecordingPlugins();
   host.add("own", { VERSION, REPAIR });
   host.add("slow", { VERSION, REPAIR: "exec sleep 60" });

@@ -5,7 +5,7 @@ import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import { Collection } from "./collect.ts";
 import { formatMasked, maskKeys, maskSecrets } from "./mask.ts";
 
-testRows("maskSecrets() hides values of secrets, and nothing else", [
+testRows("maskSecrets() masks the values of secrets only", [
   ['{"token":"abc","name":"x"}', '{"token":"***","name":"x"}'],
   ['"Password": "a\\"b", "b": 1', '"Password": "***", "b": 1'],
   ["    token: abc.def\n    name: x", '    token: "***"\n    name: x'],
@@ -56,7 +56,7 @@ testRows("maskSecrets() hides values of secrets, and nothing else", [
 ], ([text, want]: [string, string]) => assertEquals(maskSecrets(text), want));
 
 testRows(
-  "formatMasked() hides values of secrets, and nothing else",
+  "formatMasked() masks the values of secrets only",
   [
     [{ password: 42, name: "x" }, { password: "***", name: "x" }],
     [{ secrets: ["a"], n: ["a", "b"] }, { secrets: ["***"], n: ["a", "b"] }],
@@ -76,12 +76,12 @@ testRows(
     assertEquals(JSON.parse(formatMasked(value)), want),
 );
 
-Deno.test("maskSecrets() takes long words in linear time", () => {
+Deno.test("maskSecrets() masks long words in linear time", () => {
   const word = "a".repeat(64 * 1024);
   assertEquals(maskSecrets(word), word);
 });
 
-Deno.test("Collection follows links to files, and waits for no device", async () => {
+Deno.test("Collection follows links to files, and skips devices", async () => {
   using directory = new PluginDirectory();
   directory.addFile("a.conf", "x");
   await Deno.symlink("a.conf", `${directory.path}/link`);
@@ -95,14 +95,14 @@ Deno.test("Collection follows links to files, and waits for no device", async ()
   assertEquals([...collection.missing.keys()], ["config/zero"]);
 });
 
-Deno.test("maskSecrets() masks what plugins say is secret", () => {
+Deno.test("maskSecrets() masks keys that plugins declare secret", () => {
   assert(SECRET_KEYS.includes("etcd_password"));
   for (const key of SECRET_KEYS) {
     assertEquals(maskSecrets(`{"${key}":"abc"}`), `{"${key}":"***"}`);
   }
 });
 
-Deno.test("maskKeys() masks what plugins outside of the project say is secret", () => {
+Deno.test("maskKeys() masks keys that third-party plugins declare secret", () => {
   const text = '{"phrase":"abc"}';
   assertEquals(maskSecrets(text), text);
   maskKeys(["phrase"]);

@@ -21,7 +21,7 @@ const PATHS = [
 
 for (const program of ["tar", "bsdtar"]) {
   Deno.test({
-    name: `makeTarGz() makes what ${program} extracts, with any path and time`,
+    name: `makeTarGz() writes what ${program} extracts, with any path and time`,
     ignore: !hasCommand(program),
     async fn(): Promise<void> {
       for (const mtime of [0, 1_800_000_000, 8 ** 11, -1]) {
@@ -42,7 +42,7 @@ for (const program of ["tar", "bsdtar"]) {
   });
 }
 
-Deno.test("encodeHeaders() gives sizes from 8 GiB on in a pax record", () => {
+Deno.test("encodeHeaders() writes sizes of 8 GiB and more to a pax record", () => {
   const textOf = (size: number): string =>
     encodeHeaders({ path: "x", size, mtime: 0 })
       .map((part) => new TextDecoder().decode(part)).join("");
@@ -50,7 +50,7 @@ Deno.test("encodeHeaders() gives sizes from 8 GiB on in a pax record", () => {
   assertStringIncludes(textOf(8 ** 11), "19 size=8589934592\n");
 });
 
-Deno.test("isExtractable() refuses names that no file system has", () => {
+Deno.test("isExtractable() refuses names that no file system allows", () => {
   for (const path of PATHS) assert(isExtractable(path), path);
   for (const path of [`x/${"a".repeat(256)}`, "ü".repeat(128), "a\0b"]) {
     assert(!isExtractable(path), path);

@@ -84,7 +84,7 @@ rootTest(
     using rtnl = Rtnl.open(hosts.sandbox.path);
     const { index } = rtnl.link.get("eth0");
     const healthy = await read();
-    await t.step("as ADD left it", () => {
+    await t.step("after ADD", () => {
       const [group, ...others] = healthy.groups;
       assertEquals(others, []);
       assertEquals([group?.name, group?.kind], ["cni0", "bridge"]);
@@ -127,7 +127,7 @@ rootTest(
       ]);
       assertEquals(view.groups[0]?.foreignPorts, ["alien"]);
     });
-    await t.step("as text, flowchart and picture", async () => {
+    await t.step("as text, flowchart and diagram", async () => {
       const view = await read();
       const narrow = formatTree(view, chooseStyle(false, 50));
       assert(narrow.split("\n").every((line) => [...line].length <= 50));
@@ -193,7 +193,7 @@ function crowd(count: number, name: string): NodeView {
   return { node: "n", uplinks: [], groups, staying: [] };
 }
 
-Deno.test("drawNode() keeps cards apart and texts inside their cards", async (t) => {
+Deno.test("drawNode() draws no overlapping cards, and texts inside their cards", async (t) => {
   for (const count of [1, 6, 60]) {
     await t.step(`${count} pods`, () => {
       const svg = drawNode(crowd(count, "web".repeat(30)));
@@ -219,7 +219,7 @@ Deno.test("drawNode() keeps cards apart and texts inside their cards", async (t)
 });
 
 rootTest(
-  "cni show --watch draws after changes, and ends with the signal",
+  "cni show --watch draws after changes, and exits on a signal",
   async () => {
     using hosts = TestHosts.create();
     using rtnl = Rtnl.open(hosts.sandbox.path);

@@ -35,7 +35,7 @@ Deno.test(
 );
 
 Deno.test(
-  requireRoot("CNI_TRACE to a pipe changes nothing", needsBin),
+  requireRoot("CNI_TRACE with a pipe does not change a call", needsBin),
   async () => {
     using hosts = TestHosts.create();
     const path = `${hosts.directory}/pipe`;

@@ -19,7 +19,7 @@ testRows<[text: string, isSampled: boolean]>("parseTraceparent() reads", [
   });
 });
 
-testRows("parseTraceparent() refuses", [
+testRows("parseTraceparent() refuses malformed values", [
   "",
   "00-1-2-03",
   `ff-${TRACE}-${SPAN}-01`,
@@ -29,7 +29,7 @@ testRows("parseTraceparent() refuses", [
   `00-${TRACE}-${"0".repeat(16)}-01`,
 ], (text) => assertEquals(parseTraceparent(text), undefined));
 
-Deno.test("formatTraceparent() and randomId() make what is read", () => {
+Deno.test("parseTraceparent() reads the output of formatTraceparent() and randomId()", () => {
   const context = {
     traceId: randomId(16),
     spanId: randomId(8),

@@ -124,14 +124,14 @@ rootTest("spans: a plugin without a daemon", needsBin, async (t) => {
     ]);
     await run("DEL", {});
   });
-  await t.step("has none of a trace that is not sampled", async () => {
+  await t.step("sends no span of an unsampled trace", async () => {
     const span = new RuntimeSpan(3, false);
     const before = collector.requests;
     await run("ADD", span.env);
     await run("DEL", span.env);
     assertEquals(collector.requests, before);
   });
-  await t.step("does its work if the collector is silent", async () => {
+  await t.step("works if the collector does not answer", async () => {
     collector.mood = "silent";
     await run("ADD", new RuntimeSpan(4).env);
     await run("DEL", {});
@@ -148,7 +148,7 @@ rootTest("spans: calls of the daemon", needsBin, async (t) => {
   await using daemon = await NodeDaemon.start(hosts, { env: collector.env });
   const config = ptp(hosts);
   await t.step(
-    "each is a trace of its own, though they take turns",
+    "each call is a separate trace, although calls wait for each other",
     async () => {
       const names = Array.from({ length: 8 }, (_, at) => `eth${at}`);
       const calls = names.map((ifName, at) => ({
@@ -190,7 +190,7 @@ rootTest("spans: calls of the daemon", needsBin, async (t) => {
       }
     },
   );
-  await t.step("a plugin of another program learns of its span", async () => {
+  await t.step("a third-party plugin receives its span", async () => {
     using directory = new PluginDirectory();
     directory.add(
       "other",
@@ -208,7 +208,7 @@ rootTest("spans: calls of the daemon", needsBin, async (t) => {
     assertEquals(seen, `00-${span.traceId}-${run?.spanId}-01`);
     assertEquals(run?.kind, 3);
   });
-  await t.step("a call that fails says why", async () => {
+  await t.step("a failed call reports the reason", async () => {
     const span = new RuntimeSpan(300);
     const broken = { ...config, ipam: { type: "absent" } };
     await daemon.call("ptp", "ADD", { config: broken, env: span.env }).output;
@@ -217,7 +217,7 @@ rootTest("spans: calls of the daemon", needsBin, async (t) => {
     assertStringIncludes(top?.error ?? "", "absent");
     assert(Number(top?.attributes["cni.code"]) > 0);
   });
-  await t.step("counts what the collector takes", async () => {
+  await t.step("the daemon counts the accepted spans", async () => {
     const sample = 'cni_daemon_spans_total{outcome="exported"}';
     await eventually(
       "all are counted",
@@ -232,7 +232,7 @@ rootTest("spans: calls of the daemon", needsBin, async (t) => {
 const DROPPED = 'cni_daemon_spans_total{outcome="dropped"}';
 
 rootTest(
-  "spans: a collector that is silent or fails costs spans only",
+  "spans: a silent or failing collector loses spans only",
   allOf(needsBin),
   async (t) => {
     using hosts = TestHosts.create();
@@ -251,7 +251,7 @@ rootTest(
       }
     };
     await t.step(
-      "silent: calls end, and spans beyond the queue are dropped",
+      "silent: calls succeed, and spans beyond the queue are dropped",
       async () => {
         await using daemon = await NodeDaemon.start(hosts, { env });
         collector.mood = "silent";
@@ -263,7 +263,7 @@ rootTest(
       },
     );
     await t.step(
-      "failing: spans are dropped, and the log says so once",
+      "failing: spans are dropped, and the log reports it once",
       async () => {
         await using daemon = await NodeDaemon.start(hosts, {
           env: collector.env,
@@ -286,7 +286,7 @@ rootTest(
         await daemon.says("Exporting spans again");
       },
     );
-    await t.step("a protocol that is not spoken: the log says so", async () => {
+    await t.step("an unsupported protocol: the log reports it", async () => {
       const grpc = { ...env, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" };
       await using daemon = await NodeDaemon.start(hosts, { env: grpc });
       assertStringIncludes(daemon.log, "There are no spans");
@@ -312,7 +312,7 @@ const OTELCOL_CONFIG = {
 };
 
 rootTest(
-  "spans: the collector of OpenTelemetry takes them from daemon and plugin",
+  "spans: the OpenTelemetry collector accepts spans of daemon and plugin",
   allOf(needsBin, needsOtelcol),
   async () => {
     using hosts = TestHosts.create();

@@ -21,7 +21,7 @@ import {
 import { startTracing } from "./start.ts";
 
 rootTest(
-  "startTracing() records plugins, requests, files; then nothing more",
+  "startTracing() records plugins, requests and files until it is disposed of",
   async (t) => {
     using hosts = TestHosts.create();
     const path = `${hosts.directory}/trace`;
@@ -66,7 +66,7 @@ rootTest(
       assertStringIncludes(find("file", "link").object, "10.1.2.2");
       find("netlink", "RTM_GETLINK");
     });
-    await t.step("no DEL, no secrets, nothing replaced", () => {
+    await t.step("no DEL, no secrets, no replaced file", () => {
       assertEquals(records.filter(({ name }) => name.endsWith("DEL")), []);
       assert(!text.includes("hunter2"));
       assertEquals({ ...registry }, before);
@@ -75,7 +75,7 @@ rootTest(
         functions,
       );
     });
-    await t.step("the file is for its owner only", async () => {
+    await t.step("only the owner can read the file", async () => {
       assertEquals(Number((await Deno.stat(path)).mode) & 0o777, 0o600);
     });
     await t.step("as Chrome's format", () => {
@@ -114,7 +114,7 @@ function record(
   };
 }
 
-Deno.test("parseTrace() joins processes by time, and ignores cut lines", () => {
+Deno.test("parseTrace() joins processes by time, and ignores truncated lines", () => {
   const text = formatRecord(record(20, 5)) +
     formatRecord(record(10, 5, { pid: 2 })) +
     '{"kind":"file","name"\n' + "{}\n";
@@ -124,7 +124,7 @@ Deno.test("parseTrace() joins processes by time, and ignores cut lines", () => {
   ], [1, 20]]);
 });
 
-Deno.test("toSteps() nests what happens during a plugin", () => {
+Deno.test("toSteps() nests the steps of a plugin", () => {
   const plugin = { kind: "plugin", name: "ptp ADD" } as const;
   const steps = toSteps([
     record(1000, 500, plugin),

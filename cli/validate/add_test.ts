@@ -263,7 +263,7 @@ function inDirectory({ directory }: TestHosts, plugin: Plugin): Plugin {
     : plugin;
 }
 
-rootTest("validate calls an error what ADD refuses", async (t) => {
+rootTest("validate reports what ADD refuses as errors", async (t) => {
   const rows = [
     ...Object.entries(REFUSED).map((row) => [...row, true] as const),
     ...Object.entries(SERVED).map((row) => [...row, false] as const),

@@ -37,7 +37,7 @@ async function run(
   return { stdout, stderr };
 }
 
-Deno.test("validate also asks the plugins of a chain", async () => {
+Deno.test("validate runs VERSION and STATUS of the plugins in a chain", async () => {
   const all = await run(["chain", "a", "b"], "validate", "FILE");
   assertStringIncludes(
     all.stdout,
@@ -51,7 +51,7 @@ Deno.test("validate also asks the plugins of a chain", async () => {
   );
 });
 
-Deno.test("validate says that no plugin is there", async () => {
+Deno.test("validate reports missing plugins", async () => {
   using directory = new PluginDirectory();
   const file = directory.addFile(
     "10.conflist",
@@ -73,7 +73,7 @@ Deno.test("validate says that no plugin is there", async () => {
   }
 });
 
-Deno.test("validate does not blame a configuration if time is up", async () => {
+Deno.test("validate reports no mistake in a configuration at its time limit", async () => {
   using directory = new PluginDirectory();
   directory.add("slow", "exec sleep 60");
   const file = directory.addFile(
@@ -87,7 +87,7 @@ Deno.test("validate does not blame a configuration if time is up", async () => {
   assertMatch(ended.stderr, /deadline has passed\n$/);
 });
 
-Deno.test("validate says which file does not exist", async () => {
+Deno.test("validate names a missing file", async () => {
   const { stderr } = await run([], "validate", "nope.conflist");
   assertEquals(
     stderr,
@@ -128,7 +128,7 @@ Deno.test("networks shows whether the node daemon runs the plugins", async () =>
   ]);
 });
 
-Deno.test("validate --ignore leaves out warnings, and no errors", async (t) => {
+Deno.test("validate --ignore omits warnings, but no errors", async (t) => {
   using directory = new PluginDirectory();
   for (const type of ["ptp", "host-local"]) directory.addOwnExecutable(type);
   const validate = async (

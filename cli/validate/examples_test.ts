@@ -796,7 +796,7 @@ metadata:
 ${more}${spec}`;
 }
 
-Deno.test("validate finds nothing wrong with common networks", async (t) => {
+Deno.test("validate has no finding for common networks", async (t) => {
   using temporary = new PluginDirectory();
   const check = async (...args: string[]): Promise<void> => {
     const { stdout } = await runCni(

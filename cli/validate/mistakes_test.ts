@@ -1315,7 +1315,7 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
   ],
 ];
 
-Deno.test("validate finds common mistakes at their place", async (t) => {
+Deno.test("validate reports the position of common mistakes", async (t) => {
   using directory = new PluginDirectory();
   for (const type of pluginNames) directory.addOwnExecutable(type);
   const { path } = directory;

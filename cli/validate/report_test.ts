@@ -176,7 +176,7 @@ Deno.test("validate finds networks in Kubernetes objects", async () => {
   ]);
 });
 
-Deno.test("validate knows what multus adds to definitions", async () => {
+Deno.test("validate accepts keys that multus adds to definitions", async () => {
   const define = (annotations: string, config: string): string =>
     "kind: NetworkAttachmentDefinition\n" +
     `metadata: { name: dev, annotations: { ${annotations} } }\n` +
@@ -244,7 +244,7 @@ Deno.test("validate finds misspelt annotations", async () => {
   assertEquals(strict.exitCode, 1);
 });
 
-Deno.test("validate knows definitions that the API server refuses", async () => {
+Deno.test("validate reports definitions that the API server refuses", async () => {
   const define = (kind: string, version: string): string =>
     `kind: ${kind}\napiVersion: ${version}\nmetadata: { name: a }\n` +
     'spec: { config: \'{ "type": "tuning" }\' }\n';
@@ -265,7 +265,7 @@ Deno.test("validate knows definitions that the API server refuses", async () => 
   ]);
 });
 
-Deno.test("validate goes on after a file that cannot be read", async () => {
+Deno.test("validate continues after an unreadable file", async () => {
   using directory = new PluginDirectory();
   await Deno.symlink("/nonexistent", `${directory.path}/05-a.conflist`);
   directory.addFile("10-pods.conflist", PODS);
@@ -356,7 +356,7 @@ async function validateGateways(
   ) => `${file} ${path}: ${message}`);
 }
 
-Deno.test("validate says what ADD does about a bridge's other gateway", async (t) => {
+Deno.test("validate reports the effect of ADD on a bridge's other gateway", async (t) => {
   const first = { ipam: { subnet: "10.1.0.0/24" } };
   const second = { ipam: { subnet: "10.2.0.0/24" } };
   const at = (index: number): string =>
@@ -449,7 +449,7 @@ Deno.test("validate says what ADD does about a bridge's other gateway", async (t
   }
 });
 
-Deno.test("validate looks into plugin files of a network", async () => {
+Deno.test("validate checks plugin files of a network", async () => {
   using directory = new PluginDirectory();
   const list = { cniVersion: "1.0.0", name: "net" };
   const file = directory.addFile("10.conflist", JSON.stringify(list));
@@ -461,7 +461,7 @@ Deno.test("validate looks into plugin files of a network", async () => {
   assertMatch(stdout, /net\/10\.conf:2:2 warning plugins\[0\]\.mtu: loopback/);
 });
 
-Deno.test("validate refuses nothing to check", async () => {
+Deno.test("validate fails if there is nothing to check", async () => {
   const { stderr, exitCode } = await runCni("validate");
   assertMatch(stderr, /name networks, files or directories, or use --all/);
   assertEquals(exitCode, 1);
@@ -470,7 +470,7 @@ Deno.test("validate refuses nothing to check", async () => {
   assertMatch(missing.stderr, /Cannot read "\.\/no-such\.conflist"/);
 });
 
-Deno.test("validate says in the verdict that keys are not read", async () => {
+Deno.test("validate states in its assessment that keys are not read", async () => {
   const misspelt = PODS.replace('"abc"', "1450")
     .replace(/ *"subnet": "10.61.*\n/, "")
     .replace('10.60.0.0/24",', '10.60.0.0/24" } }');
@@ -502,7 +502,7 @@ function network(name: string, subnet: string): string {
   return JSON.stringify({ cniVersion: "1.0.0", name, plugins });
 }
 
-Deno.test("validate has one finding for a name that many files have", async () => {
+Deno.test("validate has one finding for a name that many files use", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 75 }, (_, index) => [
       `${10 + index}-a.conflist`,
@@ -524,7 +524,7 @@ Deno.test("validate has one finding for a name that many files have", async () =
   assertEquals(exitCode, 0);
 });
 
-Deno.test("validate has one finding for a range that many networks have", async () => {
+Deno.test("validate has one finding for a range that many networks use", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 20 }, (_, index) => [
       `${10 + index}.conflist`,
@@ -541,7 +541,7 @@ Deno.test("validate has one finding for a range that many networks have", async 
   );
 });
 
-Deno.test("validate fails if nothing has a network", async () => {
+Deno.test("validate fails if no file contains a network", async () => {
   const service = "apiVersion: v1\nkind: Service\nmetadata: { name: a }\n";
   for (const flag of ["--format=text", "--json"]) {
     const { exitCode } = await run({ "a.yaml": service }, flag);
@@ -555,7 +555,7 @@ Deno.test("validate fails if nothing has a network", async () => {
   assertEquals([beside.stdout, beside.exitCode], ["b is valid: bridge\n", 0]);
 });
 
-Deno.test("validate knows which files runtimes ignore", async () => {
+Deno.test("validate reports files that runtimes ignore", async () => {
   using directory = new PluginDirectory();
   directory.addFile("10-a.conflist", network("a", "10.1.0.0/24"));
   directory.addFile("20-b.conflist.yaml", "cniVersion: 1.0.0\nplugins: []\n");

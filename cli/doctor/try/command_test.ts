@@ -86,7 +86,7 @@ const PODS_4 = [
 const PODS = [...PODS_4, ...PODS_4.map((one) => one.replace(/4$/, "6"))].sort();
 const LAN = PODS_4.filter((one) => !one.includes("outside"));
 
-rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
+rootTest("cni doctor --try reports each connection", NEEDS, async (t) => {
   using scene = await DoctorScene.create();
   Deno.writeTextFileSync(
     `${scene.hosts.directory}/resolv.conf`,
@@ -95,7 +95,7 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
   const before = stock(scene);
   const links = scene.ip("-j link");
 
-  await t.step("all is reached, and nothing is left", async () => {
+  await t.step("every connection works, and nothing is left", async () => {
     const { ok, networks, text, exitCode } = await tryAll(scene);
     assertEquals(networks.map(({ failures }) => failures), [[], []]);
     assertEquals(networks.map(({ network }) => network), ["pods", "lan"]);
@@ -116,14 +116,14 @@ rootTest("cni doctor --try says who reached whom", NEEDS, async (t) => {
     assertEquals(names(scene.ip("-j link")), names(links));
   });
 
-  await t.step("as a picture", async () => {
+  await t.step("as a diagram", async () => {
     const { text } = await scene.doctor({ try: true, svg: "-" }, {});
     assertMatch(`${text}`, /^<svg .*<\/svg>$/s);
     assertMatch(`${text}`, /class="ok"/);
   });
 
   await t.step({
-    name: "forwarding that stays on for another interface",
+    name: "forwarding that remains on for another interface",
     ignore: !hasPerl,
     fn: async () => {
       const { plugins } = scene.readNetwork("10-pods");
@@ -242,7 +242,7 @@ esac
     assertEquals(stock(scene), before);
   });
 
-  await t.step("a gateway that no route uses need not answer", async () => {
+  await t.step("a gateway that no route uses need not reply", async () => {
     const path = scene.writeNetwork("30-more", [{
       type: "macvlan",
       master: "out0",
@@ -263,7 +263,7 @@ esac
     }]);
 
   await t.step({
-    name: `a VLAN has room for one container${needsVlan.suffix}`,
+    name: `a VLAN accepts one container${needsVlan.suffix}`,
     ignore: needsVlan.ignore,
     fn: async () => {
       const path = vlanOf();
@@ -274,7 +274,7 @@ esac
     },
   });
 
-  await t.step("a VLAN that a container uses is not tried", async () => {
+  await t.step("a VLAN that a container uses is skipped", async () => {
     const [netns, id] = [scene.hosts.addNetns(), "7777777777777777"];
     const ipam = scene.hosts.hostLocal("10.9.7.0/24");
     // Of another type, because the kernel may have no VLANs.
@@ -289,7 +289,7 @@ esac
     assertEquals(exitCode, 0);
   });
 
-  await t.step("a master in the container is not there", async () => {
+  await t.step("a master in the container is missing", async () => {
     const path = scene.writeNetwork("30-more", [
       { type: "macvlan", master: "eth9", linkInContainer: true },
     ]);
@@ -299,7 +299,7 @@ esac
     assertEquals(more?.skipped, "macvlan needs a master in the container");
   });
 
-  await t.step("a network that takes a device is not tried", async () => {
+  await t.step("a network that moves a device is skipped", async () => {
     const path = scene.writeNetwork("30-more", [
       { type: "host-device", device: "out0" },
     ]);
@@ -310,7 +310,7 @@ esac
   });
 
   await t.step({
-    name: "the name server of the node",
+    name: "the node's name server",
     ignore: !hasPerl,
     fn: async () => {
       Deno.writeTextFileSync(
@@ -349,7 +349,7 @@ esac
 });
 
 rootTest(
-  "cni doctor --try detaches although it fails after ADD",
+  "cni doctor --try detaches its containers if it fails after ADD",
   allOf(NEEDS, ignoreUnless(hasPerl, "needs perl")),
   async () => {
     using scene = await DoctorScene.create();
@@ -383,7 +383,7 @@ esac
 );
 
 rootTest(
-  "cni doctor --try by the executable",
+  "cni doctor --try runs as an executable",
   allOf(NEEDS, needsBin),
   async () => {
     await using host = await ToolHost.create();

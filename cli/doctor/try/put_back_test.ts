@@ -159,7 +159,7 @@ function findGuard(): string | undefined {
 }
 
 rootTest(
-  "cni doctor --try finds out if nothing restores forwarding",
+  "cni doctor --try detects that nothing restores forwarding",
   async () => {
     using hosts = TestHosts.create();
     const guard = Guard.start({

@@ -23,7 +23,7 @@ function meets([from, to]: readonly [Party, Party], party: Party): boolean {
   );
 }
 
-Deno.test("no line of the picture of --try is behind the box of a third", () => {
+Deno.test("no line in the diagram of --try crosses the box of a third container", () => {
   const parties = Object.keys(PLACES) as Party[];
   const hidden = PAIRS.flatMap((pair) =>
     parties.filter((party) => !pair.includes(party) && meets(pair, party))
