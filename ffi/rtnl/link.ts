@@ -380,11 +380,13 @@ export class LinkRequests {
    * link does not allow the change
    */
   set(index: number, change: LinkChange): void {
-    const { netns, name, mac, mtu, masterIndex, alias } = change;
+    const { netns, name, mac, mtu, masterIndex, alias, hasArp } = change;
     const flags = flagsOf([
       [LinkFlag.Up, change.isUp],
       [LinkFlag.Promiscuous, change.isPromiscuous],
       [LinkFlag.AllMulticast, change.isAllMulticast],
+      [LinkFlag.NoArp, hasArp === undefined ? undefined : !hasArp],
+      [LinkFlag.Multicast, change.hasMulticast],
     ]);
     this.#socket.request(newLink, {
       header: { index, ...flags },
@@ -394,6 +396,7 @@ export class LinkRequests {
         mtu,
         master: masterIndex,
         transmitQueueLength: change.transmitQueueLength,
+        group: change.group,
         alias,
         linkInfo: linkInfoOf(change),
         netnsFd: netns?.fd,

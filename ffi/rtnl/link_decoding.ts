@@ -63,6 +63,8 @@ export function decodeLink({ header, attributes }: LinkAnswer): Link {
       }
       : undefined,
     hasArp: (header.flags & LinkFlag.NoArp) === 0,
+    hasMulticast: (header.flags & LinkFlag.Multicast) !== 0,
+    group: attributes.group ?? 0,
   };
 }
 

@@ -49,6 +49,7 @@ export const LinkFlag = {
   NoArp: 0x80,
   Promiscuous: 0x100,
   AllMulticast: 0x200,
+  Multicast: 0x1000,
   LowerUp: 0x1_0000,
 } as const;
 

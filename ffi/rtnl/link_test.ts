@@ -55,6 +55,8 @@ rootTest("LinkRequests.addVeth() makes both ends where they belong", () => {
     isPromiscuous: false,
     isAllMulticast: false,
     hasArp: true,
+    hasMulticast: true,
+    group: 0,
     transmitQueueLength: 1000,
     data: undefined,
     port: undefined,
@@ -150,7 +152,7 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     rtnl.link.addVeth({ name, peer: { netns: sandbox, name } });
   }
   runIn(host, "ip", "link", "set", "dev", "b", "master", "br0", "down");
-  runIn(host, "ip", "link", "set", "dev", "a", "arp", "off");
+  runIn(host, "ip", "link", "set", "dev", "a", "arp", "off", "group", "7");
   const expected = ipJson(host, "link").map((
     // deno-lint-ignore no-explicit-any -- as ip prints it
     link: any,
@@ -173,6 +175,8 @@ rootTest("LinkRequests.list() lists what ip lists", () => {
     isPromiscuous: link.flags.includes("PROMISC"),
     isAllMulticast: link.flags.includes("ALLMULTI"),
     hasArp: !link.flags.includes("NOARP"),
+    hasMulticast: link.flags.includes("MULTICAST"),
+    group: link.group === "default" ? 0 : Number(link.group),
     transmitQueueLength: link.txqlen,
     data: link.linkinfo?.info_kind !== "bridge" ? undefined : {
       kind: "bridge",
@@ -352,12 +356,17 @@ rootTest("LinkRequests.set() changes what is given", () => {
     mtu: 1300,
     isPromiscuous: true,
     isAllMulticast: true,
+    hasArp: false,
+    hasMulticast: false,
+    group: 9,
     transmitQueueLength: 7,
   });
   const shown = show(host, "br0");
   assertEquals([shown.address, shown.mtu, shown.txqlen], [`${mac}`, 1300, 7]);
   assertEquals(shown.flags.includes("PROMISC"), true);
   assertEquals(shown.flags.includes("ALLMULTI"), true);
+  assertEquals(shown.flags.includes("NOARP"), true);
+  assertEquals([shown.flags.includes("MULTICAST"), shown.group], [false, "9"]);
   assertEquals(rtnl.link.get(index).isPromiscuous, true);
   rtnl.link.set(index, { isPromiscuous: false });
   assertEquals(rtnl.link.get(index).isAllMulticast, true);

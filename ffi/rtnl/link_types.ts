@@ -63,6 +63,10 @@ export interface Link {
     | undefined;
   /** Whether it uses ARP. */
   readonly hasArp: boolean;
+  /** Whether it supports multicast. */
+  readonly hasMulticast: boolean;
+  /** Its group, by which commands and firewall rules can select it; 0 by default. */
+  readonly group: number;
 }
 
 /** A device of a bus, such as a PCI function. */
@@ -191,6 +195,12 @@ export interface LinkChange {
   readonly isPromiscuous?: boolean | undefined;
   /** Whether it accepts all multicast frames. */
   readonly isAllMulticast?: boolean | undefined;
+  /** Whether it uses ARP. */
+  readonly hasArp?: boolean | undefined;
+  /** Whether it supports multicast. */
+  readonly hasMulticast?: boolean | undefined;
+  /** Its group. */
+  readonly group?: number | undefined;
   /** Length of its queue in packets, if the qdisc does not set its own limit. */
   readonly transmitQueueLength?: number | undefined;
   /** A free text for people and programs, of at most 254 bytes. */

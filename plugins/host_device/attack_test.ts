@@ -38,8 +38,9 @@ function describeDevice({ hosts }: DeviceScene): unknown {
     alias: device.ifalias,
     altnames: device.altnames,
     flags: device.flags.filter((flag: string) =>
-      ["PROMISC", "ALLMULTI", "UP"].includes(flag)
+      ["PROMISC", "ALLMULTI", "UP", "NOARP", "MULTICAST"].includes(flag)
     ),
+    group: device.group,
   };
 }
 
@@ -60,6 +61,15 @@ const ATTACKS: readonly [name: string, commands: readonly string[]][] = [
     "link set eth0 promisc on",
     "link set eth0 allmulticast on",
     "link set eth0 txqueuelen 7",
+  ]],
+  ["no ARP and no multicast", [
+    "link set eth0 arp off",
+    "link set eth0 multicast off",
+  ]],
+  ["another group", ["link set eth0 group 7"]],
+  ["a macvlan on it", ["link add mac0 link eth0 type macvlan"]],
+  ["a macvlan that takes all its frames", [
+    "link add mac0 link eth0 type macvlan mode passthru",
   ]],
   ["an alternative name of a link of the host", [
     "link property add dev eth0 altname wireens5",
@@ -265,7 +275,7 @@ rootTest(
   "host-device.del() identifies a device without a record by kernel data",
   async (t) => {
     const rows: typeof ATTACKS = ATTACKS.filter(([name]) =>
-      /veth in its place$|own name as|host does not have|name of a link|promisc|another (MAC|alias)/
+      /veth in its place$|own name as|host does not have|name of a link|promisc|macvlan|another (MAC|alias)/
         .test(name)
     );
     assert(rows.length >= 7);
@@ -277,7 +287,9 @@ rootTest(
       for (const command of commands) scene.ipInside(command);
       await scene.succeed("DEL", { prevResult });
       const { name, flags, altnames } = describeDevice(scene) as Keys;
-      assertEquals([name, flags, altnames], [DEVICE, [], undefined]);
+      assertEquals([name, flags], [DEVICE, ["MULTICAST"]]);
+      assertEquals(altnames, undefined);
+      assertEquals(scene.inside.includes("mac0"), false);
       assertEquals(scene.outside, [DEVICE]);
     });
   },
@@ -309,6 +321,9 @@ rootTest("host-device keeps its records for root only", async () => {
       mtu: 1500,
       promisc: false,
       allmulti: false,
+      arp: true,
+      multicast: true,
+      group: 0,
       txQLen: 1000,
     },
   });

@@ -30,6 +30,7 @@ import {
   findOnHost,
   identityOf,
   isAlike,
+  readContainerLinks,
 } from "./identity.ts";
 import { type HostNetwork, restoreHostNetwork } from "./host_network.ts";
 import type { DeviceRecord, RecordFile } from "./record.ts";
@@ -209,12 +210,32 @@ export function moveOut(
         }
         if (!isBack) continue;
       }
-      restoreHostState({ host, log }, host.link.get(target), state);
+      const moved = host.link.get(target);
+      deleteUpperLinks(places, moved);
+      restoreHostState({ host, log }, moved, state);
       if (target === state.name) return;
       const message = "The device's name is taken on the host";
       return log.warn(message, { device: state.name, name: target });
     }
   });
+}
+
+/**
+ * Deletes the links that the container has created on the device, such as a macvlan.
+ * They would remain in the container, which could still send and receive over the
+ * device. Since the device has left, the container can create no more.
+ */
+function deleteUpperLinks(
+  { host, sandbox }: Namespaces,
+  { index }: Link,
+): void {
+  const { links, hostNsid } = readContainerLinks(sandbox, host);
+  const upper = links.filter(({ kind, linkIndex, linkNetnsId }) =>
+    // The index of a veth's lower link is the index of its peer.
+    kind !== "veth" && linkIndex === index && linkNetnsId !== undefined &&
+    linkNetnsId === hostNsid
+  );
+  sandbox.link.ensureAllGone(upper.map(({ index }) => index));
 }
 
 function moveOnce(

@@ -89,6 +89,9 @@ const recordSchema = once(() => {
       mtu: optional(z.int()),
       promisc: optional(z.boolean()),
       allmulti: optional(z.boolean()),
+      arp: optional(z.boolean()),
+      multicast: optional(z.boolean()),
+      group: optional(z.int()),
       txQLen: optional(z.int()),
     }),
   });

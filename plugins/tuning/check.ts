@@ -40,8 +40,8 @@ function words(text: string): string {
   return text.trim().split(/\s+/).join(" ");
 }
 
-/** Names of the settings in error texts, which are the Go plugin's. */
-const NAMES: Readonly<Record<keyof LinkSettings, string>> = {
+/** Names of the plugin's settings in error texts, which are the Go plugin's. */
+const NAMES: Readonly<Partial<Record<keyof LinkSettings, string>>> = {
   mac: "Ethernet",
   promisc: "promiscuous mode",
   mtu: "MTU",

@@ -17,6 +17,12 @@ export interface LinkSettings {
   readonly promisc?: boolean | undefined;
   /** Whether it accepts all multicast frames. */
   readonly allmulti?: boolean | undefined;
+  /** Whether it uses ARP. */
+  readonly arp?: boolean | undefined;
+  /** Whether it supports multicast. */
+  readonly multicast?: boolean | undefined;
+  /** Its group. */
+  readonly group?: number | undefined;
   /** Length of its queue in packets. */
   readonly txQLen?: number | undefined;
   /** The hardware address. */
@@ -27,7 +33,16 @@ export interface LinkSettings {
  * The settings in the order of their changes. The MAC is last: it identifies
  * the link's owner, in case DEL is interrupted.
  */
-const KEYS = ["mtu", "promisc", "allmulti", "txQLen", "mac"] as const;
+const KEYS = [
+  "mtu",
+  "promisc",
+  "allmulti",
+  "arp",
+  "multicast",
+  "group",
+  "txQLen",
+  "mac",
+] as const;
 
 /** Lists the settings that are present. */
 export function keysOf(settings: LinkSettings): (keyof LinkSettings)[] {
@@ -43,6 +58,9 @@ export function readSettings(
     mtu: link.mtu,
     promisc: link.isPromiscuous,
     allmulti: link.isAllMulticast,
+    arp: link.hasArp,
+    multicast: link.hasMulticast,
+    group: link.group,
     txQLen: link.transmitQueueLength,
     mac: link.mac,
   };
@@ -74,6 +92,9 @@ export function changeSetting(
       mtu: only.mtu,
       isPromiscuous: only.promisc,
       isAllMulticast: only.allmulti,
+      hasArp: only.arp,
+      hasMulticast: only.multicast,
+      group: only.group,
       transmitQueueLength: only.txQLen,
       mac: only.mac,
     });
