@@ -177,7 +177,7 @@ Deno.test("KubeClient.list() reads all pages of a list", async (t) => {
       .map(({ path }) => /limit=(\d+)/.exec(path)?.[1]);
     assertEquals(limits, ["500", "125", "32", "8", "2", "4", "8"]);
   });
-  await t.step("unless too much happens meanwhile", async () => {
+  await t.step("unless the page token expires", async () => {
     scene.api.fault({ path: /continue=/, status: 410 });
     const error = await kubeErrorOf(client.list(path, { limit: 3 }));
     assertEquals(error.status, 410);
@@ -210,7 +210,7 @@ Deno.test("KubeClient does not keep the process alive", async (t) => {
   });
 });
 
-Deno.test("KubeClient takes an answer that came while its process was stopped", async () => {
+Deno.test("KubeClient reads a response that arrived while its process was stopped", async () => {
   await using scene = await KubeScene.start();
   const path = scene.api.writeKubeconfig(scene.directory.path);
   scene.api.fault({ path: /p1$/, delayMs: 100 });

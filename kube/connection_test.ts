@@ -3,7 +3,7 @@ import { kubeErrorOf, KubeScene } from "./testing/kube_scene.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
 Deno.test("Connection renews refused credentials", async (t) => {
-  await t.step("a token file that has been replaced", async () => {
+  await t.step("a replaced token file", async () => {
     await using scene = await KubeScene.start();
     using client = await scene.open("tokenFile");
     await client.getPod("test", "p1");
@@ -29,7 +29,7 @@ Deno.test("Connection renews refused credentials", async (t) => {
     const calls = await Deno.readTextFile(`${scene.directory.path}/exec-calls`);
     assertEquals(calls, "called\n".repeat(2));
   });
-  await t.step("also for what is written", async () => {
+  await t.step("including for requests that write", async () => {
     await using scene = await KubeScene.start();
     using client = await scene.open("tokenFile");
     const token = scene.api.addToken();

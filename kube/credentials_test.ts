@@ -20,7 +20,7 @@ class Scene {
   }
 }
 
-Deno.test("FileCredentials reads the files at once", () => {
+Deno.test("FileCredentials reads the files immediately", () => {
   const scene = new Scene();
   assertEquals([scene.reads, scene.credentials.known], [
     1,

@@ -56,7 +56,7 @@ Deno.test("ExecCredentials runs the program once for concurrent callers", async 
 });
 
 Deno.test("ExecCredentials runs the program again", async (t) => {
-  await t.step("once what it printed was refused", async () => {
+  await t.step("after its credentials were refused", async () => {
     using scene = new Scene(counting());
     const credentials = scene.open();
     const refused = await credentials.get();
@@ -65,7 +65,7 @@ Deno.test("ExecCredentials runs the program again", async (t) => {
     credentials.renew(refused);
     assertEquals((await credentials.get()).authorization, "Bearer t2");
   });
-  await t.step("once it has expired", async () => {
+  await t.step("after its credentials expired", async () => {
     using scene = new Scene(
       counting(',"expirationTimestamp":"2020-01-01T00:00:00Z"'),
     );

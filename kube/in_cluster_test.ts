@@ -39,7 +39,7 @@ Deno.test("readInCluster() finds the server in the environment", async (t) => {
     assertEquals(access.caCerts, [CERTIFICATE]);
     assertEquals(access.credentials.known, { authorization: "Bearer t1" });
   }, ([host, port]) => `${host} ${port}`);
-  await t.step("nothing of it", () => {
+  await t.step("no server without both variables", () => {
     assertEquals(readInCluster({}, directory.path), undefined);
   });
 });
@@ -86,7 +86,7 @@ Deno.test("findServer() builds a URL from any kind of host", async (t) => {
   await eachRow(t, rows, ([, host, server]) => {
     assertEquals(findServer({ [HOST]: host, [PORT]: "6443" }), server);
   });
-  await t.step("by another protocol", () => {
+  await t.step("with a different protocol", () => {
     const env = { [HOST]: "fd00::1", [PORT]: "80" };
     assertEquals(findServer(env, "http"), "http://[fd00::1]:80");
   });

@@ -483,7 +483,7 @@ Deno.test("loadTransport() trusts no other server that is its own authority", as
     );
     assertEquals(error.isUntrusted, true);
   });
-  await t.step("with another name", async () => {
+  await t.step("with a different name", async () => {
     const server = scene.url.replace("127.0.0.1", "localhost");
     using client = await scene.open({ server });
     const error = await kubeErrorOf(client.getPod("test", "p1"));
@@ -531,7 +531,7 @@ Deno.test("fetch uses no connection that the server has closed", async (t) => {
   using client = await scene.open();
   const write = (value: string): Promise<void> =>
     client.setPodAnnotations({ namespace: "test", name: "p1" }, { a: value });
-  await t.step("meanwhile", async () => {
+  await t.step("while the connection is idle", async () => {
     await Promise.all(["1", "2", "3"].map(write));
     await scene.api.restart();
     // A read is repeated if it finds the connection closed. A write is not.
@@ -539,7 +539,7 @@ Deno.test("fetch uses no connection that the server has closed", async (t) => {
     await Promise.all(["4", "5", "6"].map(write));
     assertEquals(scene.api.connections, 6);
   });
-  await t.step("with its answer", async () => {
+  await t.step("with its last response", async () => {
     scene.api.fault({ headers: { connection: "close" }, times: 1 });
     await write("7");
     await Promise.all(["8", "9", "10"].map(write));
@@ -570,7 +570,7 @@ Deno.test("fetch ends a connection in the middle of an answer", async (t) => {
     await events.return();
     await eventually("the watch ends", () => scene.api.watchCount === 0);
   });
-  await t.step("when it breaks", async () => {
+  await t.step("when the connection breaks", async () => {
     scene.api.fault({ drop: "mid-body", times: 1 });
     const times = { overallMs: 100 };
     const error = await kubeErrorOf(client.getPod("test", "p1", times));

@@ -111,7 +111,7 @@ Deno.test("NodeTransport behaves like fetch", async (t) => {
     await Promise.all(Array.from({ length: 40 }, () => readPod(client)));
     assertEquals(api.connections - before, 18);
   });
-  await t.step("it is refused", async () => {
+  await t.step("the connection is refused", async () => {
     using client = await scene.open("insecure");
     await api.stop();
     const times = { overallMs: 200 };

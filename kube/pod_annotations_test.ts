@@ -178,7 +178,7 @@ Deno.test("PodAnnotator repeats a write without an answer", async (t) => {
       });
     });
   }
-  await t.step("and waits for a server that is not there", async () => {
+  await t.step("and waits for an unreachable server", async () => {
     await using scene = await KubeScene.start();
     using client = await scene.open();
     await scene.api.stop();
@@ -212,7 +212,7 @@ Deno.test("PodAnnotator removes an annotation that has the value", async (t) => 
       });
     }, ([name]) => `${name}, ${isAllowed ? "by PATCH" : "by PUT"}`);
   }
-  await t.step("of a pod that is gone", async () => {
+  await t.step("of a deleted pod", async () => {
     await using scene = await KubeScene.start();
     using client = await scene.open();
     await client.removePodAnnotation({ ...POD, name: "p2" }, key, "mine");

@@ -49,7 +49,7 @@ Deno.test("readPem() reads a file or base64, and reports problems without it", a
     "data",
     () => assertEquals(read(undefined, data), `${CERTIFICATE} 2`),
   );
-  await t.step("both: the data count", () => {
+  await t.step("both: the data has precedence", () => {
     assertEquals(read("none", data), `${CERTIFICATE} 2`);
   });
   await t.step("base64 in lines", () => {

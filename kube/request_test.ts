@@ -7,7 +7,7 @@ Deno.test("apiPath() joins names that cannot change the path", async (t) => {
   await t.step("plain", () => {
     assertEquals(apiPath("/api/v1", "pods", "a-b.c"), "/api/v1/pods/a-b.c");
   });
-  await t.step("with what a path may not have", () => {
+  await t.step("with characters that a path must not contain", () => {
     assertEquals(
       apiPath("/api/v1", "a b?c#d:ä"),
       "/api/v1/a%20b%3Fc%23d%3A%C3%A4",

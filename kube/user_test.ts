@@ -113,7 +113,7 @@ Deno.test("readImpersonation() builds a header for each value", () => {
 
 Deno.test("readImpersonation() needs a user", async (t) => {
   const origin = { what: "x", directory: "/" };
-  await t.step("nobody", () => assertEquals(readImpersonation(origin, {}), []));
+  await t.step("none", () => assertEquals(readImpersonation(origin, {}), []));
   const rows = [{ "as-uid": "u" }, { "as-groups": ["g"] }, {
     "as-user-extra": { a: ["b"] },
   }];

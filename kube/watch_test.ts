@@ -57,7 +57,7 @@ Deno.test("KubeClient.watch() reports changes", async () => {
   assertEquals(await next(events), "end");
 });
 
-Deno.test("KubeClient.watch() ends early", async (t) => {
+Deno.test("KubeClient.watch() can be ended early", async (t) => {
   await using scene = await KubeScene.start();
   const { api } = scene;
   using client = await scene.open();
@@ -80,7 +80,7 @@ Deno.test("KubeClient.watch() ends early", async (t) => {
     await events.return();
     await waitForWatches(scene, 0);
   });
-  await t.step("before it began", async () => {
+  await t.step("before it started", async () => {
     const events = await startWatch(client, AbortSignal.abort());
     assertEquals(await next(events), "end");
   });
@@ -108,7 +108,7 @@ Deno.test("KubeClient.watch() fails", async (t) => {
     api.compact();
     assertEquals((await kubeErrorOf(next(watchFrom("1")))).status, 410);
   });
-  await t.step("if it is not allowed", async () => {
+  await t.step("if it is forbidden", async () => {
     api.forbid("watch", "pods");
     assertEquals((await kubeErrorOf(next(watchFrom("")))).status, 403);
     api.allow("watch", "pods");

@@ -383,7 +383,7 @@ Deno.test("AttachmentCache distinguishes names with dashes", async (t) => {
   const one = { network: "a-b", containerId: "c", ifName: "eth0" };
   const other = { network: "a", containerId: "b-c", ifName: "eth0" };
   fixture.cache.writeAttachment(attachment(one), RESULT);
-  await t.step("the file is of who wrote it", () => {
+  await t.step("the file belongs to the attachment that wrote it", () => {
     assertEquals(fixture.cache.readResult(one), RESULT);
     assertEquals(fixture.cache.readResult(other), undefined);
     assertEquals(fixture.cache.readConfig(other), undefined);
@@ -391,7 +391,7 @@ Deno.test("AttachmentCache distinguishes names with dashes", async (t) => {
     assertEquals(fixture.cache.listAttachments("b"), []);
     assertEquals(fixture.cache.listAttachments("c").length, 1);
   });
-  await t.step("nobody else removes it", () => {
+  await t.step("no other attachment removes it", () => {
     fixture.cache.remove(other);
     assertEquals(fixture.list(), ["a-b-c-eth0"]);
     fixture.cache.remove(one);
@@ -447,7 +447,7 @@ Deno.test("AttachmentCache treats an unreadable file as absent", async (t) => {
     Deno.mkdirSync(join(fixture.results, FILE), { recursive: true });
     check();
   });
-  await t.step("a pipe that nobody writes to", () => {
+  await t.step("a pipe without a writer", () => {
     fixture.cache.remove(KEY);
     new Deno.Command("mkfifo", { args: [join(fixture.results, FILE)] })
       .outputSync();
@@ -504,7 +504,7 @@ Deno.test("AttachmentCache.listAttachments() skips other files", async (t) => {
     fixture.plantDocument(FILE, members);
     assertEquals(fixture.cache.listAttachments(), []);
   });
-  await t.step("what a crash left unfinished", () => {
+  await t.step("an unfinished file of a crash", () => {
     using fixture = new Fixture();
     fixture.cache.writeAttachment(attachment(), RESULT);
     Deno.mkdirSync(join(fixture.results, ".unfinished"));
@@ -514,7 +514,7 @@ Deno.test("AttachmentCache.listAttachments() skips other files", async (t) => {
     fixture.cache.writeAttachment(attachment(), RESULT);
     assertEquals(fixture.list(), [FILE]);
   });
-  await t.step("but not what is beside it", () => {
+  await t.step("but not other unfinished files", () => {
     using fixture = new Fixture();
     fixture.plant(FILE, "{");
     fixture.plantDocument("net1-c1-eth1", { ...names, ifName: "eth1" });
@@ -523,7 +523,7 @@ Deno.test("AttachmentCache.listAttachments() skips other files", async (t) => {
   });
 });
 
-Deno.test("AttachmentCache.readAll() tells attachments from other files", () => {
+Deno.test("AttachmentCache.readAll() distinguishes attachments from other files", () => {
   using fixture = new Fixture();
   fixture.cache.writeAttachment(attachment(), RESULT);
   fixture.plant("net1-c2-eth0", "{");

@@ -36,7 +36,7 @@ testRows("delNetworkList() stops at the first failure unless told to go on", [
   assertEquals(host.cached, []);
 });
 
-Deno.test("delNetworkList() goes past missing plugins and reports all failures, if told to go on", async () => {
+Deno.test("delNetworkList() skips missing plugins and reports all failures with the option to continue", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   host.add("c", { DEL: FAIL });
@@ -54,7 +54,7 @@ Deno.test("delNetworkList() goes past missing plugins and reports all failures, 
   assertEquals(toCniError(error).code, 11);
 });
 
-Deno.test("delNetworkList() leaves out what no ADD can have run, unless ADD has succeeded", async () => {
+Deno.test("delNetworkList() skips plugins that ADD cannot have run, unless ADD succeeded", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const runtime = host.runtime();
@@ -102,7 +102,7 @@ Deno.test("delNetworkList() uses the cached configuration and arguments on reque
   assertEquals(host.cached, []);
 });
 
-Deno.test("delNetworkList() leaves out the host's namespace if it uses the cache", async (t) => {
+Deno.test("delNetworkList() omits the host's namespace if it uses the cache", async (t) => {
   const netns = `/proc/${Deno.pid}/ns/net`;
   const rows: [name: string, useCachedConfig: boolean, expected: string][] = [
     ["the cached attachment", true, ""],

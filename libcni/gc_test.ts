@@ -81,7 +81,7 @@ Deno.test("gcNetworkList() collects failures in order", async () => {
   ]);
 });
 
-Deno.test("gcNetworkList() deletes only the attachments that are not valid", async () => {
+Deno.test("gcNetworkList() deletes only stale attachments", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   host.add("b");
@@ -102,7 +102,7 @@ Deno.test("gcNetworkList() deletes only the attachments that are not valid", asy
   assertEquals(host.calls[3]?.stdin.mtu, 1);
 });
 
-Deno.test("gcNetworkList() names files of the cache that cannot be read", async () => {
+Deno.test("gcNetworkList() names unreadable files of the cache", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"]);
@@ -121,7 +121,7 @@ Deno.test("gcNetworkList() names files of the cache that cannot be read", async 
   assertEquals(host.cached, ["net1-c1-eth0"]);
 });
 
-Deno.test("gcNetworkList() takes the caller's list of the cache's files", async () => {
+Deno.test("gcNetworkList() uses the caller's list of cache files", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   const list = host.list(["a"]);

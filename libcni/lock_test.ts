@@ -121,7 +121,7 @@ Deno.test("AttachmentLocks.lockContainer() excludes other processes", async () =
   assertEquals(fixture.list(), [".all", ".gate", "c1"]);
 });
 
-Deno.test("AttachmentLocks names the holder and gives up in time", async (t) => {
+Deno.test("AttachmentLocks fails at its time limit, and names the holder", async (t) => {
   await using fixture = new Fixture();
   const own = `process ${Deno.pid}`;
   const lines: string[] = [];
@@ -145,7 +145,7 @@ Deno.test("AttachmentLocks names the holder and gives up in time", async (t) => 
       `holder=${JSON.stringify(holder)}\n`,
     ]);
   });
-  await t.step("of all, also if a signal would come later", async () => {
+  await t.step("of all containers, even with a later signal", async () => {
     const { signal } = new AbortController();
     const error = await assertRejects(
       () => other.lockExclusively({ ...options, signal }),
@@ -170,7 +170,7 @@ Deno.test("AttachmentLocks.lockContainer() succeeds after the holder was killed"
   assertEquals(fixture.list(), [".all", ".gate"]);
 });
 
-Deno.test("AttachmentLocks.lockContainer() holds while files come and go", async () => {
+Deno.test("AttachmentLocks.lockContainer() keeps its lock while files are created and removed", async () => {
   await using fixture = new Fixture();
   const counter = join(fixture.base, "counter");
   await Deno.writeTextFile(counter, "0");
@@ -245,7 +245,7 @@ Deno.test("AttachmentLocks.lockExclusively() and all other locks exclude each ot
     await end(holder);
     await assertFree((options) => locks.lockExclusively(options));
   });
-  await t.step("while it is under way", async () => {
+  await t.step("while another exclusive lock is held", async () => {
     await using fixture = new Fixture();
     const { locks } = fixture;
     const holder = await fixture.spawnHolder("lockExclusively()");
@@ -285,7 +285,7 @@ Deno.test("AttachmentLocks.lockExclusively() takes precedence over later request
   assertEquals(order, ["gc", "c2"]);
 });
 
-Deno.test("AttachmentLocks.lockExclusively() lets others pass while an operation is slow", async () => {
+Deno.test("AttachmentLocks.lockExclusively() lets other containers proceed during a slow operation", async () => {
   await using fixture = new Fixture();
   const { locks } = fixture;
   const slow = await locks.lockContainer("c1");
@@ -372,7 +372,7 @@ Deno.test("AttachmentLocks refuses invalid container IDs", async (t) => {
   });
 });
 
-Deno.test("lockDirectoryOf() is beside the cache, not in it", () => {
+Deno.test("lockDirectoryOf() returns a directory next to the cache", () => {
   assertEquals(lockDirectoryOf(), "/var/lib/cni/locks");
   assertEquals(lockDirectoryOf("/run/cni"), "/run/cni/locks");
 });

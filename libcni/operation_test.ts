@@ -144,7 +144,7 @@ testRows("formatCniArgs() and listCniArgs() agree on both forms of CNI_ARGS", [
   assertEquals(listCniArgs(conf), pairs);
 });
 
-Deno.test("describeAttachment() keeps what DEL needs", () => {
+Deno.test("describeAttachment() keeps the input that DEL needs", () => {
   const bytes = new TextEncoder().encode("{}");
   const conf = { ...CONF, rawArgs: "A=1", capabilityArgs: { mac: "m" } };
   assertEquals(describeAttachment({ name: "net1", bytes }, conf), {

@@ -50,7 +50,7 @@ Deno.test("repairNetworkList() runs REPAIR of plugins that declare it, and only 
   assertEquals(host.calls[5]?.stdin.prevResult, { cniVersion: "1.1.0" });
 });
 
-Deno.test("repairNetworkList() asks a plugin again if the question was ended", async () => {
+Deno.test("repairNetworkList() repeats VERSION after an aborted probe", async () => {
   using host = new RecordingPlugins();
   // The first time, it does not answer.
   const hangs = '[ -e "$0.asked" ] || { : > "$0.asked"; exec sleep 60; };';
@@ -71,7 +71,7 @@ Deno.test("repairNetworkList() asks a plugin again if the question was ended", a
 });
 
 testRows(
-  "repairNetworkList() sends REPAIR to no plugin that does not declare it",
+  "repairNetworkList() sends REPAIR only to plugins that declare it",
   [
     ["no answer", "exit 0"],
     ["an error", `echo '{"code":100,"msg":"unknown CNI_COMMAND"}'; exit 1`],
@@ -92,7 +92,7 @@ testRows(
   },
 );
 
-Deno.test("repairNetworkList() reports an answer to REPAIR that is none", async () => {
+Deno.test("repairNetworkList() reports a malformed result of REPAIR", async () => {
   using host = new RecordingPlugins();
   host.add("own", { VERSION: DECLARED, REPAIR: "echo {}" });
   const list = host.list(["own"]);
@@ -105,7 +105,7 @@ Deno.test("repairNetworkList() reports an answer to REPAIR that is none", async 
   ]);
 });
 
-Deno.test("repairNetworkList() only checks if it is to change nothing", async () => {
+Deno.test("repairNetworkList() only checks in a dry run", async () => {
   using host = new RecordingPlugins();
   host.add("own", { REPAIR: REPAIRED, CHECK: LACKS });
   const list = host.list(["own"]);
@@ -116,7 +116,7 @@ Deno.test("repairNetworkList() only checks if it is to change nothing", async ()
   assertEquals(host.story.slice(1), ["own CHECK"]);
 });
 
-Deno.test("repairNetworkList() needs a result, and a version with CHECK", async () => {
+Deno.test("repairNetworkList() requires a result, and a version with CHECK", async () => {
   using host = new RecordingPlugins();
   host.add("own", { REPAIR: REPAIRED });
   const error = await assertRejects(() =>

@@ -3,7 +3,7 @@ import { CniError } from "../base/error.ts";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
-testRows("statusNetworkList() runs from 1.1.0 on, without an attachment", [
+testRows("statusNetworkList() runs in version 1.1.0 and later", [
   ["1.1.0", ["a STATUS", "b STATUS"]],
   ["1.0.0", []],
   ["", []],

@@ -32,7 +32,7 @@ function listRecords(host: RecordingPlugins): string[] {
   return (entries ?? []).map(({ name }) => name);
 }
 
-Deno.test("DEL runs the plugins that a failed ADD began, also one that has gone since", async () => {
+Deno.test("DEL runs the plugins that a failed ADD started, even a plugin that was removed since", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   host.add("b", { ADD: FAIL });
@@ -50,7 +50,7 @@ Deno.test("DEL runs the plugins that a failed ADD began, also one that has gone 
   assertEquals(listRecords(host), []);
 });
 
-Deno.test("a call that may change nothing leaves the record as it is", () => {
+Deno.test("a superseded call does not change the record", () => {
   using host = new RecordingPlugins();
   const path = `${host.cacheDir}/steps/net1:c1:eth0`;
   using record = StepRecord.begin(path, { warn: (): void => {} });
@@ -65,7 +65,7 @@ Deno.test("a call that may change nothing leaves the record as it is", () => {
   assertEquals(Deno.readTextFileSync(path), before);
 });
 
-Deno.test("DEL skips plugins that were missing, and a later ADD keeps what is left", async () => {
+Deno.test("DEL skips plugins that were missing at ADD, and a later ADD keeps the record", async () => {
   using host = new RecordingPlugins();
   host.add("a");
   host.add("b", { DEL: FAIL });
@@ -98,7 +98,7 @@ Deno.test("the record of an attachment does not grow with each attempt", async (
   assertEquals(new Set(sizes).size, 1, `${sizes}`);
 });
 
-Deno.test("a damaged record counts as none, and gives way to the next one", async () => {
+Deno.test("a damaged record is ignored, and replaced by the next record", async () => {
   using host = new RecordingPlugins();
   for (const type of ["a", "c"]) host.add(type);
   host.add("b", { ADD: FAIL });
@@ -117,7 +117,7 @@ Deno.test("a damaged record counts as none, and gives way to the next one", asyn
   assertEquals(listRecords(host), []);
 });
 
-Deno.test("an ADD that succeeds leaves no record", async () => {
+Deno.test("a successful ADD leaves no record", async () => {
   using host = new RecordingPlugins();
   for (const type of ["a", "b"]) host.add(type);
   const runtime = host.runtime({ recordsSteps: true });
@@ -125,7 +125,7 @@ Deno.test("an ADD that succeeds leaves no record", async () => {
   assertEquals([listRecords(host), host.cached], [[], ["net1-c1-eth0"]]);
 });
 
-Deno.test("DEL ignores the record of an attachment whose names join alike", async () => {
+Deno.test("DEL ignores the record of an attachment with the same joined name", async () => {
   using host = new RecordingPlugins();
   const runtime = host.runtime({ recordsSteps: true });
   const conf = { netns: "/run/netns/c1", ifName: "eth0" };

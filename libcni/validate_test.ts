@@ -36,7 +36,7 @@ testRows<[string, boolean]>("validateNetworkList() compares versions exactly", [
   else await assertRejects(run, CniError, "does not support config version");
 }, ([cniVersion]) => JSON.stringify(cniVersion));
 
-Deno.test("validateNetworkList() asks the invoker", async () => {
+Deno.test("validateNetworkList() runs VERSION through the invoker", async () => {
   using host = new RecordingPlugins();
   const asked: string[] = [];
   const runtime = host.runtime({

@@ -11,7 +11,7 @@ import { CniError } from "../base/error.ts";
 
 const POD: Pod = { namespace: "n", name: "p", containerId: "c", netns: "/n" };
 
-testRows("buildCapabilityArgs() offers what a pod has, and nothing else", [
+testRows("buildCapabilityArgs() passes only values that the pod has", [
   ["nothing", {}, [], {}],
   [
     "nothing but empty values",
@@ -108,7 +108,7 @@ const INGRESS = "kubernetes.io/ingress-bandwidth";
 const EGRESS = "kubernetes.io/egress-bandwidth";
 const BURST = 2 ** 31 - 1;
 
-Deno.test("readBandwidth() reads rates, with a burst that is no limit", async (t) => {
+Deno.test("readBandwidth() reads rates, with an unlimited burst", async (t) => {
   const rows: [string, Record<string, string> | undefined, unknown][] = [
     ["no annotations", undefined, undefined],
     ["other annotations", { a: "b" }, undefined],
@@ -143,7 +143,7 @@ Deno.test("readBandwidth() reads rates, with a burst that is no limit", async (t
   );
 });
 
-Deno.test("readBandwidth() refuses what Kubernetes does, in its words", async (t) => {
+Deno.test("readBandwidth() refuses the same values as Kubernetes, with its messages", async (t) => {
   const rows: [text: string, why: string][] = [
     ["999", "resource is unreasonably small (< 1kbit)"],
     ["0", "resource is unreasonably small (< 1kbit)"],
@@ -216,12 +216,12 @@ testRows<[string, bigint]>("parseQuantity() rounds up", [
   ["0.0001Ki", 1n],
 ], ([text, value]) => assertEquals(parseQuantity(text), value));
 
-Deno.test("parseQuantity() stays quick where an exponent is absurd", () => {
+Deno.test("parseQuantity() parses huge exponents quickly", () => {
   assertEquals(parseQuantity("1e999999999") > 10n ** 19n, true);
   assertEquals(parseQuantity("1e-999999999"), 1n);
 });
 
-testRows("parseQuantity() refuses anything else", [
+testRows("parseQuantity() refuses malformed quantities", [
   "",
   ".",
   "M",

@@ -24,7 +24,7 @@ function skippedIn(node: TestNode, { skipped }: NetworkChoice): string[] {
   );
 }
 
-Deno.test("chooseNetwork() takes the first file that can be used", async () => {
+Deno.test("chooseNetwork() returns the first usable file", async () => {
   using node = new TestNode();
   node.addPlugin("a");
   node.addPlugin("old", {
@@ -65,18 +65,18 @@ Deno.test("chooseNetwork() finds none", async (t) => {
     const { network, skipped, isTransient } = await choose(node);
     assertEquals([network, skipped, isTransient], [undefined, [], false]);
   });
-  await t.step("in one that is not there", async () => {
+  await t.step("in a missing directory", async () => {
     const confDir = `${node.conf.path}/missing`;
     const { network, skipped } = await choose(node, { confDir });
     assertEquals([network, skipped], [undefined, []]);
   });
-  await t.step("in one that cannot be read", async () => {
+  await t.step("in an unreadable directory", async () => {
     const confDir = node.conf.add("file", "");
     const { network, skipped, isTransient } = await choose(node, { confDir });
     assertEquals([network, isTransient], [undefined, true]);
     assertEquals(skipped.map(({ path }) => path), [confDir]);
   });
-  await t.step("in one with nothing but a broken file", async () => {
+  await t.step("in a directory with only a broken file", async () => {
     node.conf.add("10.conflist", "{");
     const { network, readable, skipped, isTransient } = await choose(node);
     assertEquals([network, readable, isTransient], [
@@ -88,7 +88,7 @@ Deno.test("chooseNetwork() finds none", async (t) => {
   });
 });
 
-Deno.test("chooseNetwork() says what keeps pods from a loopback", async () => {
+Deno.test("chooseNetwork() reports why pods would have no loopback", async () => {
   using node = new TestNode();
   node.addPlugin("a");
   node.addNetwork("10.conflist", ["a"]);

@@ -28,7 +28,7 @@ function collected(node: TestNode): string[] {
     );
 }
 
-Deno.test("collectGarbage() detaches pods that are no more, and tells the plugins", async () => {
+Deno.test("collectGarbage() detaches deleted pods, and runs GC of the plugins", async () => {
   using node = nodeOf();
   await setUp(node, "c1", "c2");
   await node.network.collectGarbage([{ containerId: "c2" }]);
@@ -41,7 +41,7 @@ Deno.test("collectGarbage() detaches pods that are no more, and tells the plugin
   ]);
 });
 
-Deno.test("collectGarbage() spares a valid pod whose files were lost or torn", async () => {
+Deno.test("collectGarbage() keeps a valid pod whose files were lost or truncated", async () => {
   using node = nodeOf();
   const directory = `${node.plugins.cacheDir}/results`;
   await Deno.mkdir(directory, { recursive: true });
@@ -56,7 +56,7 @@ Deno.test("collectGarbage() spares a valid pod whose files were lost or torn", a
   ]);
 });
 
-Deno.test("collectGarbage() detaches from networks that were the default before", async () => {
+Deno.test("collectGarbage() detaches pods from former default networks", async () => {
   using node = nodeOf();
   await setUp(node, "c1", "c2");
   node.addPlugin("b");
@@ -65,7 +65,7 @@ Deno.test("collectGarbage() detaches from networks that were the default before"
   assertEquals(collected(node), ["loopback DEL c1", "a DEL c1", "b GC"]);
 });
 
-Deno.test("collectGarbage() leaves alone what belongs to no pod", async () => {
+Deno.test("collectGarbage() keeps attachments that belong to no pod", async () => {
   using node = nodeOf();
   const runtime = node.plugins.runtime();
   const list = node.plugins.list(["a"], { name: "byhand" });
@@ -75,14 +75,14 @@ Deno.test("collectGarbage() leaves alone what belongs to no pod", async () => {
   assertEquals(node.plugins.cached, ["byhand-c1-eth0"]);
 });
 
-Deno.test("collectGarbage() does nothing to a network that does not want it", async () => {
+Deno.test("collectGarbage() skips a network with disableGC", async () => {
   using node = nodeOf({ disableGC: true });
   await setUp(node, "c1");
   await node.network.collectGarbage([]);
   assertEquals(collected(node), ["loopback DEL c1"]);
 });
 
-Deno.test("collectGarbage() works as well as it can without a network", async () => {
+Deno.test("collectGarbage() detaches pods without a default network", async () => {
   using node = nodeOf();
   await setUp(node, "c1");
   node.writeConf("10-net1.conflist", "{");
@@ -90,7 +90,7 @@ Deno.test("collectGarbage() works as well as it can without a network", async ()
   assertEquals(collected(node), ["loopback DEL c1", "a DEL c1"]);
 });
 
-Deno.test("collectGarbage() goes on after failures, and throws them all", async () => {
+Deno.test("collectGarbage() continues after failures, and throws them all", async () => {
   using node = nodeOf();
   await setUp(node, "c1");
   node.addPlugin("a", { DEL: "exit 3", GC: "exit 4" });
@@ -116,7 +116,7 @@ Deno.test("collectGarbage() reads the cache once", async () => {
   assertEquals(node.plugins.cached, ["net1-c2-eth0"]);
 });
 
-Deno.test("collectGarbage() waits for set-ups under way, and spares them", async () => {
+Deno.test("collectGarbage() waits for running set-ups, and keeps their pods", async () => {
   using node = nodeOf();
   node.addPlugin("a", {
     ADD: `sleep 0.2; echo '{"ips":[{"address":"10.1.2.3/24"}]}'`,
@@ -136,7 +136,7 @@ Deno.test("collectGarbage() waits for set-ups under way, and spares them", async
   await late;
 });
 
-Deno.test("collectGarbage() asks which pods stay when nothing else is at work", async () => {
+Deno.test("collectGarbage() lists the valid pods while no set-up runs", async () => {
   using node = nodeOf();
   const setUps = ["c1", "c2", "c3"].map((id) =>
     node.network.setUpPod(podOf(node, id))
@@ -153,7 +153,7 @@ Deno.test("collectGarbage() asks which pods stay when nothing else is at work", 
   assertEquals(collected(node), ["loopback DEL c1", "a DEL c1", "a GC"]);
 });
 
-Deno.test("collectGarbage() spares a pod that wins the race for its turn", async () => {
+Deno.test("collectGarbage() keeps a pod whose set-up gets the lock first", async () => {
   using node = nodeOf();
   const locks = new AttachmentLocks(lockDirectoryOf(node.plugins.cacheDir));
   const other = await locks.lockExclusively();

@@ -111,7 +111,7 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
     assertEquals(await nameOf(fixture), expected);
   });
 
-  await t.step("and no more than that", async () => {
+  await t.step("and not again without a change", async () => {
     await age(path, bin);
     await nameOf(fixture);
     const before = probes(node);
@@ -120,7 +120,7 @@ Deno.test("DefaultNetwork.get() validates once for each change", async (t) => {
   });
 });
 
-Deno.test("DefaultNetwork.get() has those who ask at once wait for one answer", async () => {
+Deno.test("DefaultNetwork.get() runs once for concurrent callers", async () => {
   using node = new TestNode();
   node.addPlugin("a");
   node.addNetwork("10.conflist", ["a"]);
@@ -133,7 +133,7 @@ Deno.test("DefaultNetwork.get() has those who ask at once wait for one answer", 
   assertEquals(probes(node), 1);
 });
 
-Deno.test("DefaultNetwork.get() answers nobody by what was there before the question", async () => {
+Deno.test("DefaultNetwork.get() returns no result from before the call", async () => {
   using node = new TestNode();
   node.addPlugin("a");
   node.addNetwork("10.conflist", ["a"], { name: "before" });
@@ -147,7 +147,7 @@ Deno.test("DefaultNetwork.get() answers nobody by what was there before the ques
   assertEquals((await late).network?.list.name, "after");
 });
 
-Deno.test("DefaultNetwork.get() tries again what may pass, later", async () => {
+Deno.test("DefaultNetwork.get() retries temporary failures later", async () => {
   using node = new TestNode();
   // Elsewhere: no file that the choice depends on changes.
   using elsewhere = new PluginDirectory();
@@ -168,7 +168,7 @@ Deno.test("DefaultNetwork.get() tries again what may pass, later", async () => {
   assertEquals(await nameOf(eager), "net1");
 });
 
-Deno.test("DefaultNetwork.get() gives up at the signal, and others get the answer", async () => {
+Deno.test("DefaultNetwork.get() stops at the signal, and other callers get the result", async () => {
   using node = new TestNode();
   node.addPlugin("a");
   node.addNetwork("10.conflist", ["a"]);
@@ -184,7 +184,7 @@ Deno.test("DefaultNetwork.get() gives up at the signal, and others get the answe
   assertEquals(await answer, "net1");
 });
 
-Deno.test("DefaultNetwork.get() logs what is new, once", async () => {
+Deno.test("DefaultNetwork.get() logs each new state once", async () => {
   using node = new TestNode();
   node.addPlugin("a");
   node.conf.add("10.conflist", "{");

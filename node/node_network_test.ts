@@ -39,7 +39,7 @@ Deno.test("NodeNetwork.status() is ready with a network", async () => {
   assertEquals(node.story, ["a STATUS"]);
 });
 
-Deno.test("NodeNetwork.status() says why it is not ready", async (t) => {
+Deno.test("NodeNetwork.status() reports why it is not ready", async (t) => {
   await t.step("no network", async () => {
     using node = new TestNode();
     const { isReady, reason, error } = await node.network.status();
@@ -74,7 +74,7 @@ Deno.test("NodeNetwork.status() says why it is not ready", async (t) => {
   });
 });
 
-Deno.test("NodeNetwork.setPodCidrs() makes a node ready that wants ranges", async () => {
+Deno.test("NodeNetwork.setPodCidrs() makes a node ready that requires ranges", async () => {
   using node = nodeOf({}, { capabilities: { ipRanges: true } });
   const before = await node.network.status();
   assertEquals(
@@ -106,7 +106,7 @@ Deno.test("NodeNetwork refuses an invalid PodCIDR", () => {
   assertThrows(() => node.network.setPodCidrs(["a"]), CniError);
 });
 
-Deno.test("NodeNetwork reports operations that have ended", async () => {
+Deno.test("NodeNetwork reports finished operations", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   await node.network.tearDownPod(node.pod());
@@ -129,7 +129,7 @@ Deno.test("NodeNetwork reports operations that have ended", async () => {
   assert(node.operations.every(({ milliseconds }) => milliseconds > 0));
 });
 
-Deno.test("NodeNetwork is not disturbed by who counts its operations", async () => {
+Deno.test("NodeNetwork ignores errors of the callback that counts operations", async () => {
   using node = nodeOf();
   const network = node.restart({
     onOperation(): void {
@@ -153,7 +153,7 @@ function slowDown(node: TestNode): () => string[] {
   return () => Deno.readTextFileSync(path).trim().split("\n");
 }
 
-Deno.test("NodeNetwork works on one pod step by step, whatever its sandbox", async () => {
+Deno.test("NodeNetwork runs operations on one pod one at a time, for any sandbox", async () => {
   using node = nodeOf();
   const notes = slowDown(node);
   await Promise.all([
@@ -171,7 +171,7 @@ Deno.test("NodeNetwork works on one pod step by step, whatever its sandbox", asy
   ]);
 });
 
-Deno.test("NodeNetwork works on several pods at once", async () => {
+Deno.test("NodeNetwork runs operations on several pods at the same time", async () => {
   using node = nodeOf();
   const notes = `${node.plugins.directory.path}/notes`;
   // Each one waits for the other two, and not for ever.
@@ -189,7 +189,7 @@ Deno.test("NodeNetwork works on several pods at once", async () => {
   );
 });
 
-Deno.test("NodeNetwork gives up on a pod that somebody else is at", async () => {
+Deno.test("NodeNetwork fails at its time limit if another process holds the pod", async () => {
   using node = nodeOf();
   slowDown(node);
   await node.network.status();
@@ -206,7 +206,7 @@ Deno.test("NodeNetwork gives up on a pod that somebody else is at", async () => 
   assertEquals((await first).network, "net1");
 });
 
-Deno.test("NodeNetwork keeps processes from one container", async () => {
+Deno.test("NodeNetwork excludes other processes from a container", async () => {
   using node = nodeOf();
   const notes = slowDown(node);
   // Two agents, and pods of other names: only the container is the same.
@@ -228,7 +228,7 @@ async function failureOf(node: TestNode): Promise<PodNetworkError> {
   return await assertRejects(() => operation, PodNetworkError);
 }
 
-Deno.test("checkPod() checks with what the pod was set up with", async () => {
+Deno.test("checkPod() uses the configuration with which the pod was set up", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   node.addNetwork("05-net0.conflist", ["a"], { name: "net0" });
@@ -242,7 +242,7 @@ Deno.test("checkPod() checks with what the pod was set up with", async () => {
   assertEquals(check?.stdin.prevResult.ips[0].address, "10.1.2.3/24");
 });
 
-Deno.test("checkPod() throws what a plugin finds wrong", async () => {
+Deno.test("checkPod() throws the error of a plugin", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   node.addPlugin("a", { CHECK: `echo '{"code":103,"msg":"gone"}'; exit 1` });
@@ -253,7 +253,7 @@ Deno.test("checkPod() throws what a plugin finds wrong", async () => {
   ]);
 });
 
-Deno.test("checkPod() says that the network's version has no CHECK", async () => {
+Deno.test("checkPod() reports that the network's version has no CHECK", async () => {
   using node = nodeOf({ cniVersion: "0.3.1" });
   node.addPlugin("a", {
     ADD:
@@ -263,7 +263,7 @@ Deno.test("checkPod() says that the network's version has no CHECK", async () =>
   assertInstanceOf((await failureOf(node)).cause, CheckNotSupportedError);
 });
 
-Deno.test("checkPod() refuses a pod that is attached to nothing", async () => {
+Deno.test("checkPod() refuses a pod without attachments", async () => {
   using node = nodeOf();
   const error = await failureOf(node);
   assertEquals([error.code, node.story], [3, []]);

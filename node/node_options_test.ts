@@ -20,7 +20,7 @@ Deno.test("parsePodCidrs() refuses invalid PodCIDRs", () => {
   );
 });
 
-Deno.test("createNode() logs where plugins do", () => {
+Deno.test("createNode() logs to the same file as plugins", () => {
   let logged = "";
   const node = createNode({
     confDir: "/a",

@@ -23,13 +23,13 @@ Deno.test("getReadyNetwork() returns the network", () => {
   assertStrictEquals(getReadyNetwork(NODE, CHOICE), NETWORK);
 });
 
-Deno.test("getReadyNetwork() returns one that wants the ranges that are known", () => {
+Deno.test("getReadyNetwork() returns a network whose ranges are known", () => {
   const network = { ...NETWORK, capabilities: ["ipRanges"] };
   const node = { ...NODE, podCidrs: [Cidr.parse("10.1.2.0/24")] };
   assertStrictEquals(getReadyNetwork(node, { ...CHOICE, network }), network);
 });
 
-Deno.test("getReadyNetwork() says why there is none, with kubelet's words", async (t) => {
+Deno.test("getReadyNetwork() reports why no network is ready, in the kubelet's words", async (t) => {
   const no = new CniError(7, "no", { details: "why" });
   const rows: [name: string, choice: Partial<NetworkChoice>, text: string][] = [
     [
@@ -66,7 +66,7 @@ Deno.test("getReadyNetwork() says why there is none, with kubelet's words", asyn
   });
 });
 
-Deno.test("buildLoopback() has the name that other runtimes know", () => {
+Deno.test("buildLoopback() uses the name that other runtimes use", () => {
   const { name, plugins } = buildLoopback();
   assertEquals([name, plugins.map(({ type }) => type)], [
     "cni-loopback",

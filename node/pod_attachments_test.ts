@@ -28,7 +28,7 @@ function attachmentOf(keys: Partial<CachedAttachment> = {}): CachedAttachment {
   };
 }
 
-Deno.test("readCachedPod() tells the loopback from the networks", () => {
+Deno.test("readCachedPod() separates the loopback from the networks", () => {
   const cached = [
     attachmentOf({ network: "cni-loopback", ifName: "lo" }),
     attachmentOf(),
@@ -41,7 +41,7 @@ Deno.test("readCachedPod() tells the loopback from the networks", () => {
   assertEquals([loopback, networks], [cached[0], cached.slice(1)]);
 });
 
-Deno.test("restoreAttachment() restores what ADD was given, except the namespace", () => {
+Deno.test("restoreAttachment() restores the input of ADD, except the namespace", () => {
   const { list, conf } = restoreAttachment(attachmentOf(), "");
   assertEquals(list.plugins.map(({ type }) => type), ["a"]);
   assertEquals(conf, {
@@ -53,12 +53,12 @@ Deno.test("restoreAttachment() restores what ADD was given, except the namespace
   });
 });
 
-Deno.test("restoreAttachment() refuses what is not a configuration", () => {
+Deno.test("restoreAttachment() refuses a malformed configuration", () => {
   const config = new TextEncoder().encode("{");
   assertThrows(() => restoreAttachment(attachmentOf({ config }), ""));
 });
 
-testRows("isOfPod() goes by the sandbox in CNI_ARGS", [
+testRows("isOfPod() compares the sandbox in CNI_ARGS", [
   [[], false],
   [[["IgnoreUnknown", "1"]], false],
   [[["K8S_POD_INFRA_CONTAINER_ID", "c2"]], false],
@@ -67,7 +67,7 @@ testRows("isOfPod() goes by the sandbox in CNI_ARGS", [
   assertEquals(isOfPod(attachmentOf({ cniArgs })), expected);
 }, ([cniArgs]) => JSON.stringify(cniArgs));
 
-rootTest("findNetns() finds out whether a namespace is gone", async (t) => {
+rootTest("findNetns() reports whether a namespace was deleted", async (t) => {
   using hosts = TestHosts.create();
   const plain = `${hosts.directory}/plain`;
   await Deno.writeTextFile(plain, "");

@@ -30,7 +30,7 @@ function textsOf({ ip, ips }: PodIps): string[] {
   return ips.map(String);
 }
 
-testRows("getResultIps() lists what is eth0's, IPv4 first", [
+testRows("getResultIps() lists the addresses of eth0, IPv4 first", [
   [
     "its own",
     resultOf(["veth1", "eth0"], [["10.1.2.3/24", 1], ["10.9.9.9/24", 0]]),
@@ -51,7 +51,7 @@ testRows("getResultIps() lists what is eth0's, IPv4 first", [
   assertEquals(textsOf(getResultIps(result, "net1", POD)), ips);
 });
 
-testRows("getResultIps() refuses a result without one, in containerd's words", [
+testRows("getResultIps() fails without an address, as containerd does", [
   ["no address", resultOf(["eth0"], [])],
   ["another interface's", resultOf(["eth0", "net1"], [["10.1.2.3/24", 1]])],
   ["an interface's that is not there", resultOf([], [["10.1.2.3/24", 7]])],
@@ -67,7 +67,7 @@ testRows("getResultIps() refuses a result without one, in containerd's words", [
   );
 });
 
-rootTest("readPodIps() reads what others can reach", () => {
+rootTest("readPodIps() reads the addresses that others can reach", () => {
   using hosts = TestHosts.create();
   const ip = (...args: string[]): void =>
     void runIn(hosts.sandbox, "ip", ...args);
@@ -90,7 +90,7 @@ rootTest("readPodIps() reads what others can reach", () => {
   ]);
 });
 
-rootTest("readPodIps() says why there are none", () => {
+rootTest("readPodIps() reports why there are no addresses", () => {
   using hosts = TestHosts.create();
   const { path: netns } = hosts.sandbox;
   const read = (): CniError =>
@@ -105,7 +105,7 @@ rootTest("readPodIps() says why there are none", () => {
   );
 });
 
-Deno.test("readPodIps() says that the namespace is gone", () => {
+Deno.test("readPodIps() reports a deleted namespace", () => {
   const error = assertThrows(
     () => readPodIps({ netns: "/run/netns/no-such-namespace" }),
     CniError,

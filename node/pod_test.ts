@@ -22,11 +22,11 @@ const POD: Pod = {
   netns: "/run/netns/c1",
 };
 
-Deno.test("formatFullName() has the name first", () => {
+Deno.test("formatFullName() puts the name first", () => {
   assertEquals(formatFullName(POD), "web_default");
 });
 
-Deno.test("listPodArgs() has kubelet's order", () => {
+Deno.test("listPodArgs() returns the kubelet's order", () => {
   const pod = { ...POD, uid: "u1", cniArgs: [["IP", "10.1.2.3"]] as const };
   assertEquals(listPodArgs(pod), [
     ["IgnoreUnknown", "1"],
@@ -38,12 +38,12 @@ Deno.test("listPodArgs() has kubelet's order", () => {
   ]);
 });
 
-Deno.test("listPodArgs() leaves out a UID that is not known", () => {
+Deno.test("listPodArgs() omits an unknown UID", () => {
   const keys = listPodArgs(POD).map(([key]) => key);
   assertEquals(keys.includes("K8S_POD_UID"), false);
 });
 
-Deno.test("checkPodArgs() refuses what would be read as something else", async (t) => {
+Deno.test("checkPodArgs() refuses empty names, and names that CNI_ARGS would split", async (t) => {
   checkPodArgs(POD);
   const rows: [name: string, pod: Partial<Pod>][] = [
     ["no name", { name: "" }],

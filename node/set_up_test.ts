@@ -40,7 +40,7 @@ Deno.test("setUpPod() attaches to the loopback, then to the default network", as
   assertEquals(node.plugins.cached, ["cni-loopback-c1-lo", "net1-c1-eth0"]);
 });
 
-Deno.test("setUpPod() tells plugins of the pod", async () => {
+Deno.test("setUpPod() passes the pod's names to plugins", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   const calls = node.plugins.calls.filter(({ command }) => command === "ADD");
@@ -78,7 +78,7 @@ Deno.test("setUpPod() gives a plugin the capabilities that it declares", async (
   assertEquals(b?.stdin.runtimeConfig, undefined);
 });
 
-Deno.test("setUpPod() tells plugins the pod's labels, also when it is torn down", async () => {
+Deno.test("setUpPod() passes the pod's labels to plugins, including on DEL", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod({ labels: { app: "web" } }));
   await node.network.tearDownPod(node.pod());
@@ -89,7 +89,7 @@ Deno.test("setUpPod() tells plugins the pod's labels, also when it is torn down"
   assertEquals(labels, [["ADD", expected], ["DEL", expected]]);
 });
 
-Deno.test("setUpPod() does without a loopback if told so", async () => {
+Deno.test("setUpPod() skips the loopback if configured", async () => {
   using node = nodeOf();
   const network = node.restart({ loopback: false });
   await network.setUpPod(node.pod());
@@ -126,7 +126,7 @@ Deno.test("setUpPod() undoes the loopback when that fails", async () => {
   assertEquals(node.story, ["loopback ADD", "loopback DEL"]);
 });
 
-Deno.test("setUpPod() undoes everything if the pod has no address then", async () => {
+Deno.test("setUpPod() undoes everything if the pod has no address afterwards", async () => {
   using node = nodeOf();
   node.addPlugin("b", { ADD: ADD.replace("eth0", "eth7") });
   const error = await failureOf(node.network.setUpPod(node.pod()));
@@ -140,7 +140,7 @@ Deno.test("setUpPod() undoes everything if the pod has no address then", async (
   assertEquals(node.plugins.cached, []);
 });
 
-Deno.test("setUpPod() undoes what has missed its deadline by another one", async () => {
+Deno.test("setUpPod() undoes a set-up past its deadline with a new deadline", async () => {
   using node = nodeOf();
   node.addPlugin("b", { ADD: "exec sleep 60" });
   // Who needs to be asked for versions first might miss it before.
@@ -155,7 +155,7 @@ Deno.test("setUpPod() undoes what has missed its deadline by another one", async
   assertEquals(node.story.slice(-3), ["b DEL", "a DEL", "loopback DEL"]);
 });
 
-Deno.test("setUpPod() logs what cannot be undone, and throws what it was for", async () => {
+Deno.test("setUpPod() logs a failed undo, and throws the original error", async () => {
   using node = nodeOf();
   node.addPlugin("a", { DEL: "exit 4" });
   node.addPlugin("b", { ADD: "exit 3" });
@@ -165,7 +165,7 @@ Deno.test("setUpPod() logs what cannot be undone, and throws what it was for", a
   assertEquals(node.story.slice(-2), ["a DEL", "loopback DEL"]);
 });
 
-Deno.test("setUpPod() refuses a pod that is attached, and leaves it be", async (t) => {
+Deno.test("setUpPod() refuses an attached pod, and does not change it", async (t) => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   const before = node.story.length;
@@ -179,17 +179,17 @@ Deno.test("setUpPod() refuses a pod that is attached, and leaves it be", async (
     assertEquals(node.story.length, before);
   };
   await t.step("to the same network", again);
-  await t.step("to one that was the default before", async () => {
+  await t.step("to a former default network", async () => {
     node.addNetwork("05-net0.conflist", ["a"], { name: "net0" });
     await again();
   });
-  await t.step("until it is torn down", async () => {
+  await t.step("until the pod is torn down", async () => {
     await node.network.tearDownPod(node.pod());
     assertEquals((await node.network.setUpPod(node.pod())).network, "net0");
   });
 });
 
-Deno.test("setUpPod() goes on where an agent has died that had done the loopback", async () => {
+Deno.test("setUpPod() continues after an agent died that had set up the loopback", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   await Deno.remove(`${node.plugins.cacheDir}/results/net1-c1-eth0`);
@@ -197,7 +197,7 @@ Deno.test("setUpPod() goes on where an agent has died that had done the loopback
   assertEquals(node.plugins.cached, ["cni-loopback-c1-lo", "net1-c1-eth0"]);
 });
 
-testRows("setUpPod() calls no plugin for what cannot be", [
+testRows("setUpPod() runs no plugin for invalid input", [
   ["a bad container ID", { containerId: "a/b" }, 4],
   ["no container ID", { containerId: "" }, 4],
   ["a name that is two arguments", { name: "a;b" }, 4],
@@ -211,7 +211,7 @@ testRows("setUpPod() calls no plugin for what cannot be", [
   assertEquals([error.code, node.story], [code, []]);
 });
 
-Deno.test("setUpPod() fails while there is no network", async () => {
+Deno.test("setUpPod() fails without a network", async () => {
   using node = new TestNode();
   const error = await failureOf(node.network.setUpPod(node.pod()));
   assertEquals(error.code, 50);
@@ -226,13 +226,13 @@ function listOf(...plugins: unknown[]): NetworkConfList {
   );
 }
 
-Deno.test("withLabels() leaves a network without labels as it is", () => {
+Deno.test("withLabels() does not change a network without labels", () => {
   const list = listOf({ type: "a" });
   assertStrictEquals(withLabels(list), list);
   assertStrictEquals(withLabels(list, {}), list);
 });
 
-Deno.test("withLabels() tells every plugin, beside what it is told already", () => {
+Deno.test("withLabels() adds labels to the args of every plugin", () => {
   const list = listOf(
     { type: "a" },
     { type: "b", args: { x: 1, cni: { ips: ["10.1.2.3"], labels: [] } } },
@@ -247,7 +247,7 @@ Deno.test("withLabels() tells every plugin, beside what it is told already", () 
   ]);
 });
 
-Deno.test("withLabels() has the labels in the document that is cached", () => {
+Deno.test("withLabels() writes the labels to the cached document", () => {
   const labelled = withLabels(listOf({ type: "a" }), { app: "web" });
   assertEquals(parseNetworkConfList(labelled.bytes), labelled);
   assertEquals([labelled.name, labelled.cniVersion], ["net1", "1.0.0"]);

@@ -27,7 +27,7 @@ function since(node: TestNode, count: number): string[] {
   return node.story.slice(count);
 }
 
-Deno.test("tearDownPod() undoes the set-up, with what that was given", async () => {
+Deno.test("tearDownPod() runs DEL with the input of ADD", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod({ portMappings: PORTS }));
   // Another process, which knows nothing of ports.
@@ -41,7 +41,7 @@ Deno.test("tearDownPod() undoes the set-up, with what that was given", async () 
   assertEquals(node.plugins.cached, []);
 });
 
-Deno.test("tearDownPod() is only warned that the namespace is gone", async () => {
+Deno.test("tearDownPod() logs a warning if the namespace was deleted", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   await node.network.tearDownPod(node.pod());
@@ -54,7 +54,7 @@ Deno.test("tearDownPod() is only warned that the namespace is gone", async () =>
   );
 });
 
-Deno.test("tearDownPod() gives no plugin the namespace of the host", async () => {
+Deno.test("tearDownPod() never passes the host's namespace to a plugin", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   const pod = node.pod({ netns: "/proc/thread-self/ns/net" });
@@ -63,7 +63,7 @@ Deno.test("tearDownPod() gives no plugin the namespace of the host", async () =>
   assertEquals(calls.map(({ netns }) => netns), ["", "", ""]);
 });
 
-Deno.test("tearDownPod() may be repeated, and have nothing to do", async () => {
+Deno.test("tearDownPod() is idempotent", async () => {
   using node = nodeOf();
   await node.network.tearDownPod(node.pod());
   await node.network.tearDownPod(node.pod({ netns: "" }));
@@ -71,7 +71,7 @@ Deno.test("tearDownPod() may be repeated, and have nothing to do", async () => {
   assertEquals(node.story, [...once, ...once]);
 });
 
-Deno.test("tearDownPod() detaches from the default network if nothing is known", async () => {
+Deno.test("tearDownPod() detaches from the default network without a cached attachment", async () => {
   using node = nodeOf();
   await node.network.tearDownPod(node.pod({
     portMappings: PORTS,
@@ -88,7 +88,7 @@ Deno.test("tearDownPod() detaches from the default network if nothing is known",
   );
 });
 
-Deno.test("tearDownPod() detaches from the network of then", async (t) => {
+Deno.test("tearDownPod() detaches from the network of the set-up", async (t) => {
   const rows: [name: string, change: (node: TestNode) => void][] = [
     [
       "when another is the default",
@@ -117,7 +117,7 @@ Deno.test("tearDownPod() detaches from the network of then", async (t) => {
   });
 });
 
-Deno.test("tearDownPod() runs the plugins that are there", async () => {
+Deno.test("tearDownPod() runs the plugins that exist", async () => {
   using node = nodeOf();
   await Deno.remove(`${node.plugins.directory.path}/b`);
   const error = await failureOf(node.network.tearDownPod(node.pod()));
@@ -125,7 +125,7 @@ Deno.test("tearDownPod() runs the plugins that are there", async () => {
   assertEquals(node.story, ["a DEL", "loopback DEL"]);
 });
 
-Deno.test("tearDownPod() only logs that the loopback stays up", async () => {
+Deno.test("tearDownPod() only logs that the loopback could not be removed", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   node.addPlugin("loopback", { DEL: "exit 3" });
@@ -134,7 +134,7 @@ Deno.test("tearDownPod() only logs that the loopback stays up", async () => {
   assertStringIncludes(node.plugins.logged, "Cannot bring down the loopback");
 });
 
-Deno.test("tearDownPod() reports all that fails, and the next one succeeds", async () => {
+Deno.test("tearDownPod() reports all failures, and can be retried", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   node.addPlugin("a", { DEL: `echo '{"code":101,"msg":"one"}'; exit 1` });
@@ -154,7 +154,7 @@ Deno.test("tearDownPod() reports all that fails, and the next one succeeds", asy
   assertEquals(node.plugins.cached, []);
 });
 
-Deno.test("tearDownPod() fails where nothing is known at all", async () => {
+Deno.test("tearDownPod() fails without a cached attachment and a default network", async () => {
   using node = new TestNode();
   const error = await failureOf(node.network.tearDownPod(node.pod()));
   assertEquals(error.code, 50);
@@ -162,7 +162,7 @@ Deno.test("tearDownPod() fails where nothing is known at all", async () => {
   assertEquals(node.story, ["loopback DEL"]);
 });
 
-Deno.test("tearDownPod() goes on without a lock on a disk that is read-only", async () => {
+Deno.test("tearDownPod() continues without a lock on a read-only disk", async () => {
   using node = nodeOf();
   await node.network.setUpPod(node.pod());
   const locks = `${node.plugins.cacheDir}/locks`;

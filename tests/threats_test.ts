@@ -685,7 +685,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a link or a pipe in place of the timeout counter",
       "the file is not followed",
       "daemon/wire/daemon_timeouts_test.ts",
-      "a timeout follows no link and waits for no pipe",
+      "recordTimeout() follows no link and waits for no pipe",
     ],
     [
       "huge or malformed requests",
@@ -709,7 +709,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "anyone who can reach --metrics-address",
       "at most 64 connections; the oldest without a request is closed first",
       "daemon/server/state_server_test.ts",
-      "StateServer cuts the oldest connection without a request for a new one",
+      "StateServer closes the oldest connection without a request for a new one",
     ],
     [
       "slow callers",

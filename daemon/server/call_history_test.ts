@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { CallHistory } from "./call_history.ts";
 import { DECLINE_REASONS } from "./decline_reasons.ts";
 
-Deno.test("CallHistory counts calls by what became of them", () => {
+Deno.test("CallHistory counts calls by outcome", () => {
   const history = new CallHistory();
   assertEquals(history.describe(), {
     done: 0,
@@ -33,7 +33,7 @@ Deno.test("CallHistory counts calls by what became of them", () => {
   });
 });
 
-Deno.test("CallHistory tells the last 100 calls from all", () => {
+Deno.test("CallHistory separates the last 100 calls from all calls", () => {
   const history = new CallHistory();
   for (let call = 0; call < 30; call++) history.addDeclined("another umask");
   for (let call = 0; call < 90; call++) history.addDone({ code: 0 });
@@ -42,7 +42,7 @@ Deno.test("CallHistory tells the last 100 calls from all", () => {
   assertEquals(reasons.map(({ count, recent }) => [count, recent]), [[30, 10]]);
 });
 
-Deno.test("each reason says what an operator can do", async (t) => {
+Deno.test("each reason names an action of the operator", async (t) => {
   for (const [reason, advice] of Object.entries(DECLINE_REASONS)) {
     await t.step(reason, () => {
       // Labels of metrics: alerts name them.

@@ -22,7 +22,7 @@ const lives: [
   [["offered", "waiting", "running", "undoing", "ended"], "daemon", false],
 ];
 
-Deno.test("CallProgress knows who runs a call, and when it may change the node", async (t) => {
+Deno.test("CallProgress records who runs a call, and when it may change the node", async (t) => {
   await eachRow(t, lives, async ([states, runner, mayChangeNode]) => {
     const progress = new CallProgress(callerOf());
     for (const state of states) assertEquals(progress.enter(state), true);
@@ -33,7 +33,7 @@ Deno.test("CallProgress knows who runs a call, and when it may change the node",
   }, ([states]) => states.join(" ") || "arriving");
 });
 
-Deno.test("CallProgress: a call that has ended enters no other state", () => {
+Deno.test("CallProgress: a finished call enters no other state", () => {
   const progress = new CallProgress(callerOf(), "waiting");
   assertEquals([progress.enter("ended"), progress.enter("running")], [
     true,
@@ -42,7 +42,7 @@ Deno.test("CallProgress: a call that has ended enters no other state", () => {
   assertEquals([progress.state, progress.runner], ["ended", "daemon"]);
 });
 
-Deno.test("CallProgress: a call does not run before it is taken, nor twice", () => {
+Deno.test("CallProgress: a call runs only after it is accepted, and only once", () => {
   const arriving = new CallProgress(callerOf());
   assertThrows(() => arriving.enter("running"), Error, "arriving");
   const running = new CallProgress(callerOf(), "waiting");

@@ -87,7 +87,7 @@ function stopWaiting(caller: UnixStream): boolean {
   return caller.stopReceiving(message) === MessageAt.bytes;
 }
 
-Deno.test("CallSocket begins no call that its caller no longer waits for", async () => {
+Deno.test("CallSocket does not start a call whose caller no longer waits", async () => {
   await using scene = new Scene();
   // It cannot see the request before this process waits for something.
   using caller = scene.offer();
@@ -96,7 +96,7 @@ Deno.test("CallSocket begins no call that its caller no longer waits for", async
   assertEquals([scene.begun, scene.left], [0, ["caller gone"]]);
 });
 
-Deno.test("CallSocket has taken a call that it begins", async () => {
+Deno.test("CallSocket accepts a call before it starts it", async () => {
   await using scene = new Scene();
   using caller = scene.offer();
   await eventually("it has begun", () => scene.begun === 1);
@@ -104,7 +104,7 @@ Deno.test("CallSocket has taken a call that it begins", async () => {
   assertEquals(scene.left, []);
 });
 
-Deno.test("CallSocket leaves a call once that ends while its plugin is loaded", async () => {
+Deno.test("CallSocket drops a call that ends while its plugin is loaded", async () => {
   const { promise: plugin, resolve: load } = Promise.withResolvers<Plugin>();
   let isLookedUp = false;
   await using scene = new Scene(() => {
@@ -121,7 +121,7 @@ Deno.test("CallSocket leaves a call once that ends while its plugin is loaded", 
   assertEquals([scene.begun, scene.left], [0, ["the daemon ends"]]);
 });
 
-Deno.test("CallSocket answers a call that it has begun, whatever fails", async () => {
+Deno.test("CallSocket responds to a started call, whatever fails", async () => {
   await using scene = new Scene(undefined, () => {
     throw new Error("on purpose");
   });
@@ -139,7 +139,7 @@ Deno.test("CallSocket answers a call that it has begun, whatever fails", async (
   assertMatch(answer, /"code": 999,\s+"msg": "on purpose"/);
 });
 
-Deno.test("CallSocket tells callers that it works, while its timers cannot run", async () => {
+Deno.test("CallSocket sends signs of life even while its timers cannot run", async () => {
   const steps = 2;
   let received = 0;
   await using scene = new Scene(undefined, (poll) => {
@@ -177,7 +177,7 @@ const declined: [DeclineReason, Partial<CallSocketOptions>][] = [
   }],
 ];
 
-Deno.test("CallSocket declines a call after the earlier ones of the plugin that it stands for", async (t) => {
+Deno.test("CallSocket declines a call after earlier calls of the attachment have ended", async (t) => {
   await eachRow(t, declined, async ([why, more]) => {
     await using scene = new Scene(
       () => undefined,

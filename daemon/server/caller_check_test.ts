@@ -25,7 +25,7 @@ function compare(
   }, { ...shared, exe: "1:1", ...attributes });
 }
 
-Deno.test("findDifference() finds what caller and daemon do not share", async (t) => {
+Deno.test("findDifference() reports each difference between caller and daemon", async (t) => {
   const sandbox = (path: string) => ({ env: { CNI_NETNS: path } });
   const rows: [string, Parameters<typeof compare>[0], string | undefined][] = [
     ["nothing", {}, undefined],
@@ -59,7 +59,7 @@ Deno.test("findDifference() finds what caller and daemon do not share", async (t
   }
 });
 
-Deno.test("findDifference(): the working directory matters to relative paths only", async (t) => {
+Deno.test("findDifference() compares the working directory for relative paths only", async (t) => {
   const other = "another working directory";
   const rows: [
     env: CallRequest["env"],
@@ -91,7 +91,7 @@ Deno.test("findDifference(): the working directory matters to relative paths onl
   }
 });
 
-Deno.test("findDifference() lends no capability to a caller", () => {
+Deno.test("findDifference() reports a capability that the caller lacks", () => {
   const NET_ADMIN = 1n << 12n, SYS_ADMIN = 1n << 21n, CHOWN = 1n;
   const both = NET_ADMIN | SYS_ADMIN;
   const rows: [own: bigint, caller: bigint, isMissing: boolean][] = [
@@ -111,7 +111,7 @@ Deno.test("findDifference() lends no capability to a caller", () => {
   }
 });
 
-Deno.test("readCallerAttributes() reads what a process sees", () => {
+Deno.test("readCallerAttributes() reads a process's namespaces, root and user", () => {
   assertEquals(readCallerAttributes(`/proc/${Deno.pid}`), {
     ...shared,
     exe: findFileId("/proc/self/exe") ?? "",

@@ -133,7 +133,7 @@ function codeOf(outcome: Outcome): number | string {
   return outcome.exitCode === 0 ? 0 : JSON.parse(outcome.stdout).code;
 }
 
-Deno.test("Calls undoes an ADD whose caller is gone, with its result", async () => {
+Deno.test("Calls undoes an ADD with its result if the caller disconnected", async () => {
   const told = new Told();
   const gone = new AbortController();
   const added = told.run("ADD", "c1", gone.signal);
@@ -147,7 +147,7 @@ Deno.test("Calls undoes an ADD whose caller is gone, with its result", async () 
   ]);
 });
 
-Deno.test("Calls undoes an ADD whose caller is found gone when it is done", async () => {
+Deno.test("Calls undoes an ADD whose caller disconnected before it finished", async () => {
   const told = new Told();
   const gone = new AbortController();
   let isGone = false;
@@ -177,7 +177,7 @@ const failures: [error: Error, isSeenBefore: boolean, isUndone: boolean][] = [
   [new Error("the call was cancelled"), true, true],
 ];
 
-Deno.test("Calls undoes no ADD that has failed by itself", async (t) => {
+Deno.test("Calls does not undo a failed ADD", async (t) => {
   await eachRow(t, failures, async ([error, isSeenBefore, isUndone]) => {
     const told = new Told();
     const gone = new AbortController();
@@ -199,7 +199,7 @@ Deno.test("Calls undoes no ADD that has failed by itself", async (t) => {
   }, ([error, isSeenBefore]) => `${error.message}, ${isSeenBefore}`);
 });
 
-Deno.test("Calls leaves the lease to which a second ADD came", async () => {
+Deno.test("Calls keeps the lease of the attachment that a second ADD found", async () => {
   using directory = new DataDirectory();
   const config = directory.config({ subnet: "10.1.2.0/24" });
   const stdin = new TextEncoder().encode(JSON.stringify(config));
@@ -223,7 +223,7 @@ Deno.test("Calls leaves the lease to which a second ADD came", async () => {
 });
 
 rootTest(
-  "Calls undoes another program's ADD, unless the interface was there before",
+  "Calls undoes a third-party plugin's ADD, unless the interface existed before",
   async (t) => {
     const rows = [["before", []], ["by the ADD", ["DEL c1"]]] as const;
     await eachRow(t, rows, async ([made, story]) => {
@@ -277,7 +277,7 @@ rootTest(
   },
 );
 
-Deno.test("Calls begins no call whose caller is found gone at its turn", async () => {
+Deno.test("Calls does not start a call whose caller disconnected in the queue", async () => {
   const told = new Told();
   const gone = new AbortController();
   const poll = (): void => gone.abort(new Error("the caller disconnected"));
@@ -300,7 +300,7 @@ const later: [
   [[["ADD", true], ["CHECK", true]], false],
 ];
 
-Deno.test("Calls undoes no ADD after a later one of another process", async (t) => {
+Deno.test("Calls does not undo an ADD after a later ADD of another process", async (t) => {
   await eachRow(t, later, async ([calls, isUndone]) => {
     const told = new Told();
     const gone = new AbortController();
@@ -338,7 +338,7 @@ const unasked: [
 
 type Attachment = [containerId: string, ifName: string, network: string];
 
-Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) => {
+Deno.test("Calls does not undo an ADD after a later ADD that ran locally", async (t) => {
   await eachRow(t, unasked, async ([calls, isUndone]) => {
     const told = new Told();
     const gone = new AbortController();
@@ -360,7 +360,7 @@ Deno.test("Calls undoes no ADD after a later one that did not ask", async (t) =>
   }, (row) => JSON.stringify(row));
 });
 
-Deno.test("Calls: a DEL whose caller is gone leaves the lease of a later ADD", async () => {
+Deno.test("Calls: a DEL whose caller disconnected keeps the lease of a later ADD", async () => {
   enableChangeChecks(new AsyncLocalStorage());
   using directory = new DataDirectory();
   const config = directory.config({ subnet: "10.1.2.0/24" });
@@ -408,7 +408,7 @@ const resumed: [command: string, later: string[], removes: boolean][] = [
   ["GC", [], false],
 ];
 
-Deno.test("Calls: a call whose caller is gone removes nothing of a later ADD", async (t) => {
+Deno.test("Calls: a call whose caller disconnected removes nothing of a later ADD", async (t) => {
   enableChangeChecks(new AsyncLocalStorage());
   await eachRow(t, resumed, async ([command, later, removes]) => {
     const told = new Told();
@@ -440,7 +440,7 @@ Deno.test("Calls: a call whose caller is gone removes nothing of a later ADD", a
   }, (row) => row.join(" "));
 });
 
-Deno.test("Calls: a DEL whose caller is gone deletes no link of a later ADD", async () => {
+Deno.test("Calls: a DEL whose caller disconnected deletes no link of a later ADD", async () => {
   const told = new Told();
   for (const isLater of [false, true]) {
     const gone = new AbortController();
@@ -476,7 +476,7 @@ const waiting: [command: string, event: string, isKilled: boolean][] = [
 ];
 
 rootTest(
-  "Calls: a DEL whose caller is gone lets iptables finish, unless it is cancelled",
+  "Calls: a DEL whose caller disconnected lets iptables finish, unless cancelled",
   needsRuleTools,
   async (t) => {
     await eachRow(t, waiting, async ([command, event, isKilled]) => {
@@ -531,7 +531,7 @@ rootTest(
   },
 );
 
-Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", async () => {
+Deno.test("Calls: a DEL cancels the ADDs of its attachment, and no other call", async () => {
   const told = new Told();
   const other = told.run("ADD", "c2");
   await told.until("ADD c2");
@@ -558,7 +558,7 @@ Deno.test("Calls: a DEL ends the ADDs of its attachment, and nothing else", asyn
   ]);
 });
 
-Deno.test("Calls undoes an ADD that a DEL has cancelled which never runs", async () => {
+Deno.test("Calls undoes a cancelled ADD even if the cancelling DEL never runs", async () => {
   for (const isLater of [false, true]) {
     const told = new Told();
     const gone = new AbortController();
@@ -582,7 +582,7 @@ function crowd(told: Told): Promise<Outcome>[] {
   return calls;
 }
 
-Deno.test("Calls declines a call of a full queue when earlier ones of its attachment have ended", async (t) => {
+Deno.test("Calls declines a call of a full queue after earlier calls of its attachment", async (t) => {
   const commands = ["DEL", "ADD", "CHECK"];
   await eachRow(t, commands, async (command) => {
     const told = new Told(2);
@@ -610,7 +610,7 @@ Deno.test("Calls declines a call of a full queue when earlier ones of its attach
   }, (command) => command);
 });
 
-Deno.test("Calls.stop() declines a call when earlier ones of its attachment have ended", async () => {
+Deno.test("Calls.stop() declines a call after earlier calls of its attachment", async () => {
   for (const isBefore of [false, true]) {
     const told = new Told();
     const { promise: standing, resolve: go } = Promise.withResolvers<void>();
@@ -650,7 +650,7 @@ Deno.test("Calls.stop() declines a call when earlier ones of its attachment have
   }
 });
 
-Deno.test("Calls.stop() waits for calls that run, and begins no others", async () => {
+Deno.test("Calls.stop() waits for running calls, and starts no others", async () => {
   const told = new Told(1);
   const running = told.run("ADD");
   await told.until("ADD c1");
@@ -664,7 +664,7 @@ Deno.test("Calls.stop() waits for calls that run, and begins no others", async (
   assertEquals(told.story, ["ADD c1", "ADD c1 ends"]);
 });
 
-Deno.test("Calls.stop() ends calls that take too long, and undoes ADD", async () => {
+Deno.test("Calls.stop() cancels calls at its time limit, and undoes ADD", async () => {
   const told = new Told();
   const running = told.run("ADD");
   await told.until("ADD c1");
@@ -673,7 +673,7 @@ Deno.test("Calls.stop() ends calls that take too long, and undoes ADD", async ()
   assert(told.story.includes("DEL c1 with its result"));
 });
 
-Deno.test("Calls runs what is not a configuration, to get its error", async () => {
+Deno.test("Calls runs a call with a malformed configuration, which returns an error", async () => {
   const told = new Told();
   const { outcome } = await told.calls.run({
     plugin: told.plugin,
@@ -686,7 +686,7 @@ Deno.test("Calls runs what is not a configuration, to get its error", async () =
   assertEquals(codeOf(outcome), 4);
 });
 
-Deno.test("Calls: one that waits for a DHCP server holds up no others", async () => {
+Deno.test("Calls: a call that waits for a DHCP server does not delay other calls", async () => {
   const directory = await Deno.makeTempDir();
   const path = `${directory}/dhcp.sock`;
   const told = new Told(1);
@@ -714,7 +714,7 @@ Deno.test("Calls: one that waits for a DHCP server holds up no others", async ()
   }
 });
 
-Deno.test("Calls runs STATUS without a slot, and DEL before ADDs that wait", async () => {
+Deno.test("Calls runs STATUS without a slot, and DEL before waiting ADDs", async () => {
   const told = new Told(1);
   const adding = told.run("ADD");
   await told.until("ADD c1");
@@ -871,7 +871,7 @@ const shared: [name: string, prepare: (directory: string) => Add][] = [
   }],
 ];
 
-Deno.test("Calls: work that calls share needs no slot", async (t) => {
+Deno.test("Calls: shared work of several calls needs no slot", async (t) => {
   enableYielding(new AsyncLocalStorage());
   using directory = new PluginDirectory();
   directory.add(
@@ -897,7 +897,7 @@ Deno.test("Calls: work that calls share needs no slot", async (t) => {
   }, ([name]) => name);
 });
 
-Deno.test("Calls.whileIdle() has calls of the container wait, without a slot, and no others", async () => {
+Deno.test("Calls.whileIdle() delays only calls of the container, without a slot", async () => {
   const told = new Told(1);
   const { promise, resolve } = Promise.withResolvers<void>();
   const working = told.calls.whileIdle("c1", async () => {
@@ -919,7 +919,7 @@ Deno.test("Calls.whileIdle() has calls of the container wait, without a slot, an
   assertEquals(told.story.slice(2), ["work ends", "DEL c1"]);
 });
 
-Deno.test("Calls.whileIdle(): calls that waited keep their order", async () => {
+Deno.test("Calls.whileIdle() keeps the order of delayed calls", async () => {
   const told = new Told();
   const { promise, resolve } = Promise.withResolvers<void>();
   const working = told.calls.whileIdle("c1", () => promise);

@@ -4,7 +4,7 @@ import { DaemonMetrics } from "./daemon_metrics.ts";
 
 const CALL = { plugin: "ptp", command: "ADD", code: 0, ms: 1, waitedMs: 0 };
 
-Deno.test("DaemonMetrics: names of networks do not make samples without end", () => {
+Deno.test("DaemonMetrics limits the number of network names in samples", () => {
   const metrics = new DaemonMetrics([]);
   for (let number = 0; number < 200; number++) {
     metrics.countCall({ ...CALL, network: `network${number}` });

@@ -38,7 +38,7 @@ function collector(
   return { heap, calls, state };
 }
 
-Deno.test("HeapCollector collects once after many calls, when nobody waits", async () => {
+Deno.test("HeapCollector collects once after many calls, when no call waits", async () => {
   const { calls, state } = collector();
   calls(99);
   calls(1);
@@ -47,7 +47,7 @@ Deno.test("HeapCollector collects once after many calls, when nobody waits", asy
   await eventually("it has collected", () => state.collections === 1);
 });
 
-Deno.test("HeapCollector tries again after a collection that failed", async () => {
+Deno.test("HeapCollector retries after a failed collection", async () => {
   const error = new Error("on purpose");
   const { calls, state } = collector({
     fail: () => {
@@ -62,7 +62,7 @@ Deno.test("HeapCollector tries again after a collection that failed", async () =
   assertEquals(state.failures, [error, error]);
 });
 
-Deno.test("HeapCollector waits while there are calls, but not for ever", async () => {
+Deno.test("HeapCollector waits while calls run, up to its limit", async () => {
   const { calls, state } = collector();
   state.isIdle = false;
   calls(999);
@@ -91,7 +91,7 @@ Deno.test("HeapCollector collects after few calls that need much memory", async 
   await eventually("it does not wait for ever", () => state.collections === 2);
 });
 
-Deno.test("HeapCollector collects without calls, and again when what grew is not in use", async () => {
+Deno.test("HeapCollector collects without calls, and once more after a pause", async () => {
   const { heap, state } = collector({ againMs: 100 });
   heap.look();
   state.bytes += 12 << 20;
@@ -129,7 +129,7 @@ Deno.test("HeapCollector frees memory", async () => {
   );
 });
 
-Deno.test("collectHeap() gives the C library's memory back between what stays", async () => {
+Deno.test("collectHeap() returns free memory of the C library to the kernel", async () => {
   const count = 40_000, size = 2000, each = 1000;
   const buffers: (Uint8Array | undefined)[] = Array.from(
     { length: count },

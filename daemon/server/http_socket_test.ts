@@ -112,13 +112,13 @@ for (const [what, request, status] of REFUSED) {
   });
 }
 
-Deno.test("HttpSocket does not wait for a request forever", async () => {
+Deno.test("HttpSocket closes a connection whose request does not arrive in time", async () => {
   await using scene = new Scene({ requestTimeoutMs: 10 });
   const [line] = (await scene.ask("GET / HT")).split("\r\n");
   assertEquals(line, "HTTP/1.1 408 Request Timeout");
 });
 
-Deno.test("HttpSocket gives requests their time again after it stood still", async () => {
+Deno.test("HttpSocket extends the time of requests after the event loop was blocked", async () => {
   const { timeout } = AbortSignal, { now } = performance;
   const timers: AbortController[] = [];
   let nowMs = 0;
@@ -151,7 +151,7 @@ Deno.test("HttpSocket gives requests their time again after it stood still", asy
   }
 });
 
-Deno.test("HttpSocket answers 500 if the answer fails", async () => {
+Deno.test("HttpSocket responds with 500 if the handler fails", async () => {
   await using scene = new Scene({
     respond: () => Promise.reject(new Error("no")),
   });
@@ -159,7 +159,7 @@ Deno.test("HttpSocket answers 500 if the answer fails", async () => {
   assertEquals(line, "HTTP/1.1 500 Internal Server Error");
 });
 
-Deno.test("HttpSocket aborts the signal when the caller is gone", async () => {
+Deno.test("HttpSocket aborts the signal when the caller disconnects", async () => {
   const asked = Promise.withResolvers<AbortSignal>();
   const aborted = Promise.withResolvers<void>();
   await using scene = new Scene({

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { Counter, formatGauge, Histogram } from "./metrics.ts";
 
-Deno.test("Counter adds up by its labels, which it quotes", () => {
+Deno.test("Counter adds up by labels, and quotes their values", () => {
   const counter = new Counter("calls_total", "Calls.");
   counter.add({ plugin: "ptp", code: 0 });
   counter.add({ plugin: "ptp", code: 0 });

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { limitByOpenFiles } from "./open_files.ts";
 
-Deno.test("limitByOpenFiles() shares out what a process may open", async (t) => {
+Deno.test("limitByOpenFiles() divides a process's limit of open files", async (t) => {
   const wanted = {
     maxConnections: 5000,
     maxStateConnections: 64,

@@ -18,7 +18,7 @@ class Place implements Disposable {
   }
 }
 
-Deno.test("openPluginCgroup() makes a cgroup beside the daemon's", () => {
+Deno.test("openPluginCgroup() creates a cgroup next to the daemon's", () => {
   using place = new Place("4:memory:/x\n0::/a/b.service\n");
   openPluginCgroup(place)?.(42);
   // A later daemon uses it.
@@ -34,13 +34,13 @@ for (
     ["with a cgroup that is not visible", "0::/elsewhere\n"],
   ]
 ) {
-  Deno.test(`openPluginCgroup() makes none ${why}`, () => {
+  Deno.test(`openPluginCgroup() creates none ${why}`, () => {
     using place = new Place(membership ?? "");
     assertEquals(openPluginCgroup(place), undefined);
   });
 }
 
-Deno.test("openPluginCgroup() makes none without /proc/self/cgroup", () => {
+Deno.test("openPluginCgroup() creates none without /proc/self/cgroup", () => {
   using place = new Place("");
   const membership = `${place.root}/none`;
   assertEquals(openPluginCgroup({ ...place, membership }), undefined);

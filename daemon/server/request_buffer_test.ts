@@ -24,7 +24,7 @@ Deno.test("RequestBuffer collects a request from any pieces", () => {
   }
 });
 
-Deno.test("RequestBuffer refuses what is not a request, or too long", () => {
+Deno.test("RequestBuffer refuses malformed and oversized requests", () => {
   const { length } = REQUEST;
   const text = new TextEncoder().encode("hello");
   assertThrows(() => new RequestBuffer().add(text, MAX), Error, "format");

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { StateServer, type StateServerOptions } from "./state_server.ts";
 
-Deno.test("StateServer listens when another program has left the port", async () => {
+Deno.test("StateServer listens after another program released the port", async () => {
   const lines: string[] = [];
   const note = (level: string) => (message: string): void =>
     void lines.push(`${level} ${message}`);
@@ -80,7 +80,7 @@ async function readAll(client: Deno.TcpConn): Promise<string> {
   }
 }
 
-Deno.test("StateServer cuts the oldest connection without a request for a new one", async () => {
+Deno.test("StateServer closes the oldest connection without a request for a new one", async () => {
   await using scene = new Scene();
   const idle: Deno.TcpConn[] = [];
   for (let count = 0; count < 200; count++) {
@@ -95,7 +95,7 @@ Deno.test("StateServer cuts the oldest connection without a request for a new on
   }
 });
 
-Deno.test("StateServer cuts a connection whose other end does not read the answer", async () => {
+Deno.test("StateServer closes a connection whose peer does not read the response", async () => {
   // More than the kernel keeps of it.
   const big = "a".repeat(16 * 1024 * 1024);
   await using scene = new Scene({
@@ -107,7 +107,7 @@ Deno.test("StateServer cuts a connection whose other end does not read the answe
   assertEquals((await scene.ask()).length, big.length);
 });
 
-Deno.test("StateServer answers what it has begun, and takes no further connection for it", async () => {
+Deno.test("StateServer finishes its responses when it stops, and accepts no connection", async () => {
   const answer = Promise.withResolvers<Response>();
   const asked = Promise.withResolvers<void>();
   await using scene = new Scene({
@@ -124,12 +124,12 @@ Deno.test("StateServer answers what it has begun, and takes no further connectio
   assertMatch(await readAll(begun), /state$/);
 });
 
-Deno.test("StateServer does not wait for a request forever", async () => {
+Deno.test("StateServer closes a connection whose request does not arrive in time", async () => {
   await using scene = new Scene({ connectionMs: 1 });
   assertEquals(await readAll(await scene.connect()), "");
 });
 
-Deno.test("StateServer ends while it waits for the port", async () => {
+Deno.test("StateServer stops while it waits for the port", async () => {
   using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = other.addr as Deno.NetAddr;
   const ignore = (): void => {};

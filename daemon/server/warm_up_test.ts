@@ -30,20 +30,20 @@ async function run(options: Partial<WarmUpOptions>): Promise<unknown[]> {
   }
 }
 
-rootTest("warmUp() attaches pods in namespaces of its own", async () => {
+rootTest("warmUp() attaches pods in temporary namespaces", async () => {
   assertEquals(await run({ longestMs: Infinity }), [3]);
 });
 
-rootTest("warmUp() does not go on for longer than it may", async () => {
+rootTest("warmUp() stops at its time limit", async () => {
   assertEquals(await run({ longestMs: 0 }), [0]);
 });
 
-rootTest("warmUp() ends at the signal", async () => {
+rootTest("warmUp() stops at the signal", async () => {
   assertEquals(await run({ signal: AbortSignal.abort() }), [0]);
 });
 
 rootTest(
-  "warmUp() logs why it cannot make calls, and leaves nothing",
+  "warmUp() logs why its calls fail, and leaves nothing",
   async () => {
     const [made, error] = await run({ lookup: () => undefined });
     assertEquals([made, error], [0, 'no plugin "multus"']);

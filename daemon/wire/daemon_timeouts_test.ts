@@ -66,7 +66,7 @@ test("a timeout is recent for a minute", async (socket) => {
 });
 
 test(
-  "timeouts of several calls at the same time all count",
+  "concurrent timeouts are all counted",
   async (socket, isOff) => {
     await Promise.all(Array.from({ length: 10 }, () => recordTimeout(socket)));
     assertEquals(isOff(), true);
@@ -74,7 +74,7 @@ test(
 );
 
 test(
-  "the file of timeouts does not grow without end",
+  "the file of timeouts has a limited size",
   async (socket, isOff) => {
     for (let index = 0; index < 1000; index++) {
       await recordTimeout(socket, TAKE_MS, 1_700_000_000_000 + index * 60_000);
@@ -88,7 +88,7 @@ test(
 );
 
 test(
-  "a timeout follows no link and waits for no pipe",
+  "recordTimeout() follows no link and waits for no pipe",
   async (socket, isOff) => {
     const other = `${socket}.other`;
     await Deno.symlink(other, timeoutsFile(socket));
@@ -131,7 +131,7 @@ test("local calls are reported in order", async (socket, isOff) => {
   assertEquals(takeLocalCalls(socket), []);
 });
 
-test("local calls fill no disk", async (socket, isOff) => {
+test("the record of local calls has a limited size", async (socket, isOff) => {
   await Deno.writeTextFile(offFile(socket), "");
   const long = { ...CALL, network: "x".repeat(300_000) };
   for (let index = 0; index < 9; index++) await recordLocalCall(socket, long);
@@ -139,7 +139,7 @@ test("local calls fill no disk", async (socket, isOff) => {
   assertEquals([takeLocalCalls(socket), isOff()], [undefined, false]);
 });
 
-test("what cannot be read may be any calls", async (socket, isOff) => {
+test("an unreadable record names no local call", async (socket, isOff) => {
   const line = JSON.stringify(Object.values(CALL));
   for (const text of [line, `${line}\n[`, "5\n", `${line}\n\n`]) {
     await Deno.writeTextFile(offFile(socket), text);

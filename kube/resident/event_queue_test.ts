@@ -96,7 +96,7 @@ testRows<[number, string[]]>("EventQueue retries temporary failures only", [
   assertEquals(scene.posted, posted);
 }, ([status]) => `status ${status}`);
 
-Deno.test("EventQueue gives up an event that is refused again and again", async () => {
+Deno.test("EventQueue drops an event that is refused repeatedly", async () => {
   await using scene = new Scene(
     (message) => message === "bad" ? 500 : 201,
     { maxTries: 2 },
@@ -122,7 +122,7 @@ Deno.test("EventQueue keeps the order if an event is dropped while it is posted"
   await eventually("in order", () => scene.posted.join("") === "acd");
 });
 
-Deno.test("EventQueue.run() ends at once", async () => {
+Deno.test("EventQueue.run() stops immediately", async () => {
   const scene = new Scene(() => new Promise(() => {}));
   scene.add("a");
   scene.run();
@@ -131,7 +131,7 @@ Deno.test("EventQueue.run() ends at once", async () => {
   assert(performance.now() - startMs < 30_000);
 });
 
-Deno.test("EventQueue.finish() posts as much as it can in time", async (t) => {
+Deno.test("EventQueue.finish() posts events until its time limit", async (t) => {
   const never = (): Promise<number> => new Promise(() => {});
   const lost = ['Events are lost {"count":2}'];
   const rows: [

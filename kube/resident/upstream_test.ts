@@ -130,19 +130,19 @@ Deno.test("Upstream.send() reads refused credentials again", async () => {
 });
 
 Deno.test("Upstream.send() returns 401 without other credentials", async (t) => {
-  await t.step("the new credentials are refused too", async () => {
+  await t.step("the new credentials are refused as well", async () => {
     const scene = new Scene(refused, refused);
     const upstream = await scene.open();
     await assertRejects(() => ask(upstream), KubeError);
     await assertRejects(() => ask(upstream), KubeError);
     assertEquals(scene.counts, [1, 2]);
   });
-  await t.step("they have just been found", async () => {
+  await t.step("the credentials were just read", async () => {
     const scene = new Scene(refused, ok);
     await assertRejects(() => ask(scene.create()), KubeError);
     assertEquals(scene.counts, [1]);
   });
-  await t.step("they cannot be found", async () => {
+  await t.step("the credentials cannot be read", async () => {
     const scene = new Scene(refused, new Error("no kubeconfig"));
     const upstream = await scene.open();
     await assertRejects(() => ask(upstream), KubeError);
@@ -207,7 +207,7 @@ Deno.test("Upstream.send() reconnects once for concurrent requests", async () =>
 
 Deno.test("Upstream opens its channel for the first request", async (t) => {
   const problem = new Error("no kubeconfig");
-  await t.step("it can be opened later", async () => {
+  await t.step("the channel can be opened later", async () => {
     const scene = new Scene(problem, problem, ok);
     const upstream = scene.create();
     assertEquals(scene.opened, []);

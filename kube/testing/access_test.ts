@@ -64,7 +64,7 @@ class TestDirectory implements Disposable {
   }
 }
 
-Deno.test("KubeApi knows who asks", async (t) => {
+Deno.test("KubeApi authenticates its clients", async (t) => {
   await using api = await KubeApi.start();
   api.putPod({ metadata: { namespace: "n", name: "p" } });
   const { token, clientCert } = api;
@@ -81,7 +81,7 @@ Deno.test("KubeApi knows who asks", async (t) => {
     const clientCert = await api.issueClientCert("c");
     assertEquals((await askAs(api, { clientCert })).user, "c");
   });
-  await t.step("but not by nothing", async () => {
+  await t.step("but not without credentials", async () => {
     const { status, message } = await askAs(api, {});
     assertEquals([status, message], [
       403,
@@ -95,12 +95,12 @@ Deno.test("KubeApi knows who asks", async (t) => {
     ]);
     assertEquals((await askAs(api, {}, "/readyz")).status, 200);
   });
-  await t.step("nor by a certificate that is over", async () => {
+  await t.step("nor by an expired certificate", async () => {
     const notAfter = Date.now() - 1_000;
     const clientCert = await api.issueClientCert("c", { notAfter });
     assertEquals((await askAs(api, { clientCert })).status, 401);
   });
-  await t.step("nor by a token that is revoked", async () => {
+  await t.step("nor by a revoked token", async () => {
     const token = api.addToken();
     assertEquals((await askAs(api, { token })).status, 200);
     api.revokeToken(token);
@@ -146,7 +146,7 @@ Deno.test("KubeApi.forbid() forbids a verb on a resource", async (t) => {
   });
 });
 
-Deno.test("KubeApi has the certificate that a test wants", async (t) => {
+Deno.test("KubeApi has the certificate that a test chooses", async (t) => {
   await t.step("of its names and addresses", async () => {
     assertEquals(await askServer({}), 200);
     assertEquals(await askServer({}, "localhost"), 200);
@@ -156,7 +156,7 @@ Deno.test("KubeApi has the certificate that a test wants", async (t) => {
     const error = await assertRejects(() => askServer({ serverNames }));
     assertMatch(String((error as Error).cause ?? error), /not valid for name/);
   });
-  await t.step("that is over", async () => {
+  await t.step("that has expired", async () => {
     const error = await assertRejects(() => askServer({ isExpired: true }));
     assertMatch(String((error as Error).cause ?? error), /expired/i);
   });
@@ -171,7 +171,7 @@ Deno.test("KubeApi has the certificate that a test wants", async (t) => {
 const openssl = ignoreUnless(hasCommand("openssl"), "needs openssl");
 
 Deno.test({
-  name: `KubeApi's certificates are right${openssl.suffix}`,
+  name: `KubeApi's certificates are valid for openssl${openssl.suffix}`,
   ignore: openssl.ignore,
   fn: async () => {
     await using api = await KubeApi.start();
@@ -196,7 +196,7 @@ Deno.test({
 const kubectl = ignoreUnless(hasCommand("kubectl"), "needs kubectl");
 
 Deno.test({
-  name: `KubeApi.writeKubeconfig() leads kubectl there${kubectl.suffix}`,
+  name: `KubeApi.writeKubeconfig() connects kubectl to it${kubectl.suffix}`,
   ignore: kubectl.ignore,
   fn: async (t) => {
     await using api = await KubeApi.start();
@@ -255,7 +255,7 @@ Deno.test("KubeApi.writeKubeconfig() takes overrides", async () => {
   assertEquals(document["current-context"], "nowhere");
 });
 
-Deno.test("KubeApi says how pods find it", async () => {
+Deno.test("KubeApi returns the variables with which pods find it", async () => {
   await using api = await KubeApi.start();
   using directory = new TestDirectory();
   api.writeServiceAccount(directory.path);
@@ -296,7 +296,7 @@ rootTest("KubeApi serves a namespace, and nothing else", async () => {
   assertEquals((await spawnIn(hosts.host, input).output).stdout, "200\n");
 });
 
-Deno.test("KubeApi makes keys and certificates once, as that takes long", async () => {
+Deno.test("KubeApi creates keys and certificates once, because that is slow", async () => {
   await using first = await KubeApi.start();
   await using second = await KubeApi.start();
   assertEquals(second.caPem, first.caPem);

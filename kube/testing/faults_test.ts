@@ -37,7 +37,7 @@ async function isAnswered(
   }
 }
 
-Deno.test("KubeApi.fault() answers something else", async (t) => {
+Deno.test("KubeApi.fault() sends a different response", async (t) => {
   await byAllTransports(t, async (api, asker) => {
     const rules: [FaultRule, number, string][] = [
       [{ status: 500 }, 500, '"reason":"InternalError"'],
@@ -58,7 +58,7 @@ Deno.test("KubeApi.fault() answers something else", async (t) => {
   });
 });
 
-Deno.test("KubeApi.fault() meets what it names, so many times", async () => {
+Deno.test("KubeApi.fault() affects the named requests, a limited number of times", async () => {
   await using api = await KubeApi.start();
   using asker = new Asker(api);
   api.putPod({ metadata: { namespace: "n", name: "p" } });
@@ -97,7 +97,7 @@ Deno.test("KubeApi.fault() drops the connection after a write", async (t) => {
   });
 });
 
-Deno.test("KubeApi.fault() breaks an answer off halfway", async (t) => {
+Deno.test("KubeApi.fault() ends a response halfway", async (t) => {
   await byAllTransports(t, async (api, asker) => {
     api.fault({ drop: "mid-body" });
     const response = await asker.fetch("GET", POD);
@@ -121,7 +121,7 @@ Deno.test("KubeApi.fault() lets clients wait", async (t) => {
   });
 });
 
-Deno.test("KubeApi can be away for a while", async (t) => {
+Deno.test("KubeApi can be unreachable for a while", async (t) => {
   await byAllTransports(t, async (api, asker) => {
     const { url } = api;
     assert(await isAnswered(asker));
@@ -134,7 +134,7 @@ Deno.test("KubeApi can be away for a while", async (t) => {
   });
 });
 
-Deno.test("KubeApi.stop() breaks off what it is doing", async (t) => {
+Deno.test("KubeApi.stop() aborts requests in flight", async (t) => {
   await byAllTransports(t, async (api, asker) => {
     api.fault({ delayMs: 60_000 });
     const answered = isAnswered(asker);

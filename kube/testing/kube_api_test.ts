@@ -15,7 +15,7 @@ function metadataOf({ metadata }: KubeObject): Record<string, unknown> {
   return rest;
 }
 
-Deno.test("KubeApi hands out what was put", async (t) => {
+Deno.test("KubeApi returns the objects that were put", async (t) => {
   await using scene = await ApiScene.create();
   const { asker } = scene;
   await t.step("a pod", async () => {
@@ -48,7 +48,7 @@ Deno.test("KubeApi hands out what was put", async (t) => {
   });
 });
 
-Deno.test("KubeApi says what is wrong as API servers do", async (t) => {
+Deno.test("KubeApi fails with the messages of API servers", async (t) => {
   const refusals: [string, string, string, number, string, string][] = [
     ["GET", `${PODS}/x`, "", 404, "NotFound", 'pods "x" not found'],
     [
@@ -155,7 +155,7 @@ Deno.test("KubeApi says what is wrong as API servers do", async (t) => {
   }
 });
 
-Deno.test("KubeApi tells which object a failure is about", async () => {
+Deno.test("KubeApi names the object of a failure", async () => {
   await using scene = await ApiScene.create();
   const { json } = await scene.asker.ask("GET", `${NADS}/x`);
   assertEquals(json.details, {
@@ -165,7 +165,7 @@ Deno.test("KubeApi tells which object a failure is about", async () => {
   });
 });
 
-Deno.test("KubeApi knows no other custom resources", async () => {
+Deno.test("KubeApi refuses unknown custom resources", async () => {
   await using scene = await ApiScene.create();
   const path = NADS.replace(/[^/]+$/, "flowers");
   const { status, text } = await scene.asker.ask("GET", path);
@@ -211,7 +211,7 @@ Deno.test("KubeApi lists by fields", async (t) => {
   }, ([selector]) => `"${selector}"`);
 });
 
-Deno.test("KubeApi lists in pages, until they are too old", async () => {
+Deno.test("KubeApi lists in pages, until their token expires", async () => {
   await using scene = await ApiScene.create();
   const { api, asker } = scene;
   for (const name of ["q", "r"]) {
@@ -248,7 +248,7 @@ Deno.test("KubeApi lists in pages, until they are too old", async () => {
   assertEquals([status, json.reason], [410, "Expired"]);
 });
 
-Deno.test("KubeApi says what a listed object is only if its kind is custom", async () => {
+Deno.test("KubeApi sends the kind of listed objects only for custom resources", async () => {
   await using scene = await ApiScene.create();
   const kindOf = async (path: string): Promise<string> =>
     (await scene.asker.ask("GET", path)).json.items[0].kind;
@@ -256,7 +256,7 @@ Deno.test("KubeApi says what a listed object is only if its kind is custom", asy
   assertEquals(await kindOf(NADS), "NetworkAttachmentDefinition");
 });
 
-Deno.test("KubeApi compresses what is large, for those who can read it", async () => {
+Deno.test("KubeApi compresses large responses for clients that accept it", async () => {
   await using scene = await ApiScene.create();
   const annotations = { a: "x".repeat(200_000) };
   scene.api.putPod({ metadata: { namespace: "n", name: "big", annotations } });
@@ -272,7 +272,7 @@ Deno.test("KubeApi compresses what is large, for those who can read it", async (
   }
 });
 
-Deno.test("KubeApi.putPod() makes another pod of another UID", async () => {
+Deno.test("KubeApi.putPod() replaces the pod if the UID differs", async () => {
   await using scene = await ApiScene.create();
   const { api } = scene;
   const metadata = { namespace: "n", name: "p" };
@@ -294,7 +294,7 @@ Deno.test("KubeApi.networkStatus() decodes the annotation", async () => {
   assertEquals(scene.api.networkStatus("n", "p"), [{ name: "net" }]);
 });
 
-Deno.test("KubeApi logs what is asked", async () => {
+Deno.test("KubeApi logs requests", async () => {
   await using scene = await ApiScene.create();
   const { api, asker } = scene;
   await asker.ask("GET", `${PODS}/p?a=b`);

@@ -60,7 +60,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-Deno.test("KubeApi tells watches what happens", async () => {
+Deno.test("KubeApi sends changes to watches", async () => {
   await using scene = await Scene.create();
   const story = await scene.story("", () => {
     scene.put("q");
@@ -71,7 +71,7 @@ Deno.test("KubeApi tells watches what happens", async () => {
   assertEquals(story, ["ADDED p", "ADDED q", "MODIFIED q", "DELETED q"]);
 });
 
-Deno.test("KubeApi goes on from a version", async () => {
+Deno.test("KubeApi resumes a watch from a version", async () => {
   await using scene = await Scene.create();
   const { resourceVersion } = scene.api.pod("n", "p")?.metadata ?? {};
   scene.put("q");
@@ -80,7 +80,7 @@ Deno.test("KubeApi goes on from a version", async () => {
   ]);
 });
 
-Deno.test("KubeApi says in the stream that a version is too old", async () => {
+Deno.test("KubeApi sends an error event for a version that is too old", async () => {
   await using scene = await Scene.create();
   scene.put("q");
   scene.api.compact();
@@ -90,7 +90,7 @@ Deno.test("KubeApi says in the stream that a version is too old", async () => {
   assertMatch(news?.object.message, /^too old resource version: 2 \(3\)$/);
 });
 
-Deno.test("KubeApi knows a limited number of changes of each resource", async (t) => {
+Deno.test("KubeApi keeps a limited number of changes of each resource", async (t) => {
   await using scene = await Scene.create();
   const { api } = scene;
   api.watchCapacity = 2;
@@ -102,16 +102,16 @@ Deno.test("KubeApi knows a limited number of changes of each resource", async (t
   for (let i = 0; i < 5; i++) api.putNad("n", `net${i}`, {});
   const watchFrom = (version?: string): Promise<string[]> =>
     scene.story(`resourceVersion=${version}`);
-  await t.step("from the oldest on", async () => {
+  await t.step("from the oldest change", async () => {
     assertEquals(await watchFrom(versions[0]), ["ADDED b", "ADDED c"]);
     assertEquals(await watchFrom(String(api.version)), []);
   });
-  await t.step("and no earlier", async () => {
+  await t.step("but no earlier change", async () => {
     assertEquals(await watchFrom("2"), [
       "ERROR too old resource version: 2 (3)",
     ]);
   });
-  await t.step("and none from before it was restarted", async () => {
+  await t.step("and none from before its restart", async () => {
     await api.restart();
     const [story] = await watchFrom(versions[2]);
     assertEquals(story, "ERROR too old resource version: 5 (10)");
@@ -128,7 +128,7 @@ Deno.test("KubeApi starts no watch at an invalid version", async () => {
   assertMatch(json.message, /^resourceVersion: Invalid value: "x"/);
 });
 
-Deno.test("KubeApi tells watches of what they select", async () => {
+Deno.test("KubeApi sends a watch only selected objects", async () => {
   await using scene = await Scene.create();
   const on = (nodeName: string): Record<string, unknown> => ({
     spec: { nodeName },
@@ -142,7 +142,7 @@ Deno.test("KubeApi tells watches of what they select", async () => {
   assertEquals(story, ["ADDED q", "MODIFIED q", "DELETED q"]);
 });
 
-Deno.test("KubeApi sends bookmarks to those who want them", async () => {
+Deno.test("KubeApi sends bookmarks to watches that request them", async () => {
   await using scene = await Scene.create();
   const send = (): void => scene.api.sendBookmarks();
   assertEquals(await scene.story("", send), ["ADDED p"]);
@@ -168,7 +168,7 @@ Deno.test("KubeApi ends a watch after timeoutSeconds", async () => {
   assertMatch(text, /^{"type":"ADDED",.*}\n$/);
 });
 
-Deno.test("KubeApi breaks a watch off amid a line", async () => {
+Deno.test("KubeApi ends a watch in the middle of a line", async () => {
   await using scene = await Scene.create();
   using asker = new Asker(scene.api);
   scene.api.fault({ drop: "mid-body" });
@@ -187,7 +187,7 @@ Deno.test("KubeApi breaks a watch off amid a line", async () => {
   assertEquals(scene.api.watchCount, 0);
 });
 
-Deno.test("KubeApi forgets the watches of clients that have gone", async () => {
+Deno.test("KubeApi drops the watches of disconnected clients", async () => {
   await using scene = await Scene.create();
   const gone = new AbortController();
   using asker = new Asker(scene.api);

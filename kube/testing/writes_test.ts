@@ -22,7 +22,7 @@ Deno.test("KubeApi merges patches into a pod's status", async () => {
   assertEquals(scene.api.pod("n", "p"), json);
 });
 
-Deno.test("KubeApi leaves the status alone where it is not written to", async () => {
+Deno.test("KubeApi keeps the status if a write does not go to it", async () => {
   await using scene = await ApiScene.create();
   const { json } = await scene.asker.patch(`${PODS}/p`, {
     metadata: { labels: { l: "1" } },
@@ -39,7 +39,7 @@ Deno.test("KubeApi writes nothing for a patch that changes nothing", async () =>
   assertEquals(json.metadata.resourceVersion, "2");
 });
 
-Deno.test("KubeApi refuses writes that mean another pod", async (t) => {
+Deno.test("KubeApi refuses writes with the UID of a different pod", async (t) => {
   const modified =
     'Operation cannot be fulfilled on pods "p": the object has ' +
     "been modified; please apply your changes to the latest version and try again";
@@ -95,7 +95,7 @@ Deno.test("KubeApi refuses writes that mean another pod", async (t) => {
   });
 });
 
-Deno.test("KubeApi refuses annotations that nobody may have", async (t) => {
+Deno.test("KubeApi refuses invalid annotations", async (t) => {
   const rows: [string, Record<string, unknown>, number, RegExp][] = [
     [
       "a wrong key",
@@ -126,7 +126,7 @@ Deno.test("KubeApi refuses annotations that nobody may have", async (t) => {
     assertEquals(status, code);
     assertMatch(json.message, message);
   });
-  await t.step("but as much as there may be", async () => {
+  await t.step("but accepts the maximum size", async () => {
     const patch = { metadata: { annotations: { a: "x".repeat(262_143) } } };
     const { status } = await scene.asker.patch(`${PODS}/p/status`, patch);
     assertEquals(status, 200);
@@ -148,7 +148,7 @@ Deno.test("KubeApi replaces a pod's status, and keeps fields it does not know", 
   assertEquals(stored?.metadata.resourceVersion, "4");
 });
 
-Deno.test("KubeApi wants custom resources to be written by version", async () => {
+Deno.test("KubeApi requires the resource version in writes of custom resources", async () => {
   await using scene = await ApiScene.create();
   const { json } = await scene.asker.ask("PUT", `${NADS}/net`, {
     body: { metadata: { name: "net" } },
@@ -208,7 +208,7 @@ Deno.test("KubeApi keeps events that are created", async (t) => {
     assertEquals(status, code);
     assertMatch(json.message, message);
   }, ([name]) => `but not ${name}`);
-  await t.step("and names them itself", async () => {
+  await t.step("and generates their names", async () => {
     const body = { ...event(""), metadata: { generateName: "p." } };
     const { json } = await scene.asker.ask("POST", EVENTS, { body });
     assertMatch(json.metadata.name, /^p\.[a-z0-9]{5}$/);
