@@ -633,9 +633,15 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
     ],
     [
       "a definition keeps a node's daemon busy for seconds",
-      "at most 64 KiB and 64 plugins; other calls run between steps",
+      "at most 64 KiB and 64 plugins",
       "plugins/multus/select/definition_policy_test.ts",
       "checkSize() refuses more than a node bears",
+    ],
+    [
+      "many definitions at these limits keep it busy",
+      "other calls run between them",
+      "plugins/multus/select/select_test.ts",
+      "resolveNetworks() lets other calls run between definitions at the limits",
     ],
     [
       "definitions that people use are refused",

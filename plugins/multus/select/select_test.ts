@@ -1,4 +1,4 @@
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { CniError } from "../../../base/error.ts";
 import { KubeError } from "../../../kube/kube_error.ts";
 import { ConfDirectory } from "../../../tests/_harness/conf_directory.ts";
@@ -47,6 +47,34 @@ Deno.test("resolveNetworks() returns the master, default networks, the pod's net
     "vendor",
   ]);
   assertEquals(client.requests, ["kube-system/d", "other/b", "test/a"]);
+});
+
+Deno.test("resolveNetworks() lets other calls run between definitions at the limits", async () => {
+  const names = Array.from({ length: 8 }, (_, index) => `n${index}`);
+  const plugins = Array(64).fill({ type: "x", text: "x".repeat(900) });
+  const client = new DefinitionStore(
+    Object.fromEntries(names.map((name) => [`test/${name}`, { plugins }])),
+  );
+  const annotations = { [NETWORKS]: names.join() };
+  let turns = 0, isOver = false;
+  const runOthers = async (): Promise<void> => {
+    for (; !isOver; turns++) await new Promise((run) => setTimeout(run));
+  };
+  // Each step takes a second, for code that reads the time.
+  const { now } = performance;
+  let ms = now.call(performance);
+  performance.now = (): number => ms += 1000;
+  try {
+    const others = runOthers();
+    const query = networksQuery(STATIC, { client, annotations });
+    const { length } = await resolveNetworks(query);
+    isOver = true;
+    await others;
+    assertEquals(length, 2 + names.length);
+    assert(turns >= names.length, `${turns} turns of other calls`);
+  } finally {
+    performance.now = now;
+  }
 });
 
 Deno.test("resolveNetworks() replaces the master, and fetches only what it uses", async (t) => {
