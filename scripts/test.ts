@@ -270,12 +270,12 @@ function startExecutables(paths: readonly string[]): boolean {
   return paths.some((path) => needsExecutables(path, read));
 }
 
-/** Lists files in the checkout that are neither git's nor ignored; none without git. */
-function listNewFiles(): string[] {
-  const args = ["-c", "safe.directory=*", "ls-files", "-z", "--others"];
+/** Lists changed and new files in the checkout that are not ignored; none without git. */
+function listChangedFiles(): string[] {
+  const args = ["-c", "safe.directory=*", "status", "--porcelain", "-z"];
   try {
     const { stdout } = new Deno.Command("git", {
-      args: [...args, "--exclude-standard"],
+      args: [...args, "--untracked-files=all"],
       cwd: ROOT,
     }).outputSync();
     return new TextDecoder().decode(stdout).split("\0").filter(Boolean);
@@ -311,11 +311,11 @@ async function test(options: TestOptions): Promise<Tally> {
   const setting = { flags, env, place, stop };
   // Elsewhere somebody may be at work.
   const isWatched = Boolean(Deno.env.get("CI"));
-  const before = isWatched ? listNewFiles() : [];
+  const before = isWatched ? listChangedFiles() : [];
   const { tally } = isSome
     ? await runSome(options, setting)
     : await runEverything(options, setting);
-  const after = isWatched ? listNewFiles() : [];
+  const after = isWatched ? listChangedFiles() : [];
   const faults = [
     ...preparation.isBuilt ? [] : ["The executables could not be built"],
     // A run without any test proves nothing.
@@ -323,7 +323,7 @@ async function test(options: TestOptions): Promise<Tally> {
     ...preparation.listChanges()
       .map((change) => `A test has changed the node: ${change}`),
     ...after.filter((path) => !before.includes(path))
-      .map((path) => `A test has left a file in the checkout: ${path}`),
+      .map((path) => `A test has changed the checkout: ${path}`),
   ];
   for (const fault of faults) console.log(`FAILED ${fault}`);
   return sumTallies([tally, { passed: 0, failed: faults.length, skipped: 0 }]);
