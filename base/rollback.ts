@@ -135,6 +135,26 @@ export async function tryAll(
 }
 
 /**
+ * Returns a function that runs a step and collects its failure.
+ *
+ * @returns Its optional message becomes a failure whose cause is the step's
+ */
+export function attemptInto(
+  failures: unknown[],
+): <T>(run: () => T | Promise<T>, message?: string) => Promise<T | undefined> {
+  return async (run, message) => {
+    try {
+      return await run();
+    } catch (cause) {
+      failures.push(
+        message === undefined ? cause : new Error(message, { cause }),
+      );
+      return undefined;
+    }
+  };
+}
+
+/**
  * Throws caught errors, if any.
  *
  * @param message The message for several failures

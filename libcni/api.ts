@@ -35,8 +35,8 @@ import {
 import type { DelOptions } from "./del.ts";
 import type { GcOptions } from "./gc.ts";
 import type { PluginRepair, RepairOptions } from "./repair.ts";
-import { checkContainerId } from "../cni/call/args.ts";
-import { describeError, ErrorCode, toCniError } from "../base/error.ts";
+import { isContainerId } from "../cni/call/args.ts";
+import { lockToDetach } from "./lock.ts";
 import { omitAbsent } from "../base/json/json.ts";
 import { execInvoker } from "../cni/invoke/exec_invoker.ts";
 import { createLog } from "../base/log/log.ts";
@@ -347,36 +347,17 @@ async function lockContainer(
   return await locks?.lockContainer(containerId, omitAbsent({ signal, log }));
 }
 
-function isContainerId(containerId: string): boolean {
-  try {
-    checkContainerId(containerId);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/**
- * Does the same if the lock can be created. A container must be detachable even
- * if the disk is full or read-only.
- *
- * @throws {CniError} 11 on the signal or after five minutes
- */
+/** Does the same for a tear-down. See {@linkcode lockToDetach}. */
 async function tryLockContainer(
   tools: Tools,
   conf: RuntimeConf,
   options: OperationOptions,
 ): Promise<Disposable | undefined> {
-  try {
-    return await lockContainer(tools, conf, options);
-  } catch (error) {
-    if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
-    tools.log.warn("Continuing without the lock", {
-      containerId: conf.containerId,
-      error: describeError(error),
-    });
-    return undefined;
-  }
+  return await lockToDetach(
+    conf.containerId,
+    tools.log,
+    () => lockContainer(tools, conf, options),
+  );
 }
 
 /**

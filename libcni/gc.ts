@@ -6,8 +6,7 @@
 
 import { findImpossible, isNothingToUndo } from "../cni/invoke/find.ts";
 import { basename } from "@std/path/posix";
-import { throwAll } from "../base/rollback.ts";
-import type { MaybePromise } from "../base/waiting.ts";
+import { attemptInto, throwAll } from "../base/rollback.ts";
 import { type AttachmentId, listedTest } from "../cni/config/types.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
 import type { CachedAttachment, CacheListing } from "./cache.ts";
@@ -55,13 +54,13 @@ export async function collectGarbage(
   const failures: unknown[] = [];
   const attempt = attemptInto(failures);
   const { attachments, unreadable } = await attempt(
-    `failed to list cached attachments of network ${JSON.stringify(list.name)}`,
     () => options.listing ?? tools.cache.readAll(),
+    `failed to list cached attachments of network ${JSON.stringify(list.name)}`,
   ) ?? { attachments: [], unreadable: [] };
   for (const attachment of staleOf(attachments, list, options)) {
     await attempt(
-      `failed to delete stale attachment ${attachment.containerId} ${attachment.ifName}`,
       () => delStale(tools, list, attachment, options),
+      `failed to delete stale attachment ${attachment.containerId} ${attachment.ifName}`,
     );
   }
   warnOfUnreadable(tools, list, unreadable);
@@ -69,20 +68,6 @@ export async function collectGarbage(
     failures.push(...await gcPlugins(tools, list, options));
   }
   throwAll(failures, `${failures.length} steps of garbage collection failed`);
-}
-
-/** Returns a function that runs a step and collects its failure under a message. */
-function attemptInto(
-  failures: unknown[],
-): <T>(failed: string, step: () => MaybePromise<T>) => Promise<T | undefined> {
-  return async (failed, step) => {
-    try {
-      return await step();
-    } catch (cause) {
-      failures.push(new Error(failed, { cause }));
-      return undefined;
-    }
-  };
 }
 
 function staleOf(

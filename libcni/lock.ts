@@ -21,7 +21,12 @@
 
 import { join } from "@std/path/posix";
 import { checkContainerId } from "../cni/call/args.ts";
-import { CniError, ErrorCode, toCniError } from "../base/error.ts";
+import {
+  CniError,
+  describeError,
+  ErrorCode,
+  toCniError,
+} from "../base/error.ts";
 import { JoinedSignal, pause } from "../base/deadline.ts";
 import { ifPossible, withIoFailure } from "../base/files/io.ts";
 import { yieldIfLong } from "../base/long_wait.ts";
@@ -64,6 +69,29 @@ const ALL = ".all", GATE = ".gate";
  */
 export function lockDirectoryOf(cacheDir: string = DEFAULT_CACHE_DIR): string {
   return join(cacheDir || DEFAULT_CACHE_DIR, "locks");
+}
+
+/**
+ * Locks a container, or continues without a lock that cannot be created: a container
+ * must be detachable even if the disk is full or read-only.
+ *
+ * @throws {CniError} The other errors of `lock`
+ */
+export async function lockToDetach<T>(
+  containerId: string,
+  log: Log,
+  lock: () => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await lock();
+  } catch (error) {
+    if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
+    log.warn("Continuing without the lock", {
+      containerId,
+      error: describeError(error),
+    });
+    return undefined;
+  }
 }
 
 /** How {@linkcode lockByTurns} waits. */

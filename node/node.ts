@@ -4,18 +4,14 @@
  * @module
  */
 
-import {
-  CniError,
-  describeError,
-  ErrorCode,
-  toCniError,
-} from "../base/error.ts";
+import { CniError, describeError, ErrorCode } from "../base/error.ts";
 import {
   type AttachmentLocks,
   type NetworkConfList,
   type NetworkRuntime,
   parseNetworkConfList,
 } from "../libcni/mod.ts";
+import { lockToDetach } from "../libcni/lock.ts";
 import type { Log } from "../base/log/log.ts";
 import type { Cidr } from "../net/cidr.ts";
 import type { NetworkChoice, UsableNetwork } from "./choose_network.ts";
@@ -77,27 +73,20 @@ function notReady(message: string, details = ""): CniError {
 }
 
 /**
- * Locks a container against all other operations, in every process. On a full
- * or read-only disk a container must still be detachable, so it continues
- * without a lock there.
+ * Locks a container against all other operations, in every process.
  *
  * @throws {CniError} 3 or 4 if the container ID is invalid, 11 at the signal
  */
-export async function tryLockContainer(
+export async function lockPodToDetach(
   { locks, log }: Pick<NodeTools, "locks" | "log">,
   containerId: string,
   signal: AbortSignal,
 ): Promise<Disposable | undefined> {
-  try {
-    return await locks.lockContainer(containerId, { signal, log });
-  } catch (error) {
-    if (toCniError(error).code !== ErrorCode.IoFailure) throw error;
-    log.warn("Continuing without the lock", {
-      containerId,
-      error: describeError(error),
-    });
-    return undefined;
-  }
+  return await lockToDetach(
+    containerId,
+    log,
+    () => locks.lockContainer(containerId, { signal, log }),
+  );
 }
 
 /** Network name, the same in kubelet, CRI-O and containerd. */

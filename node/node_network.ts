@@ -21,7 +21,7 @@ import {
   type ValidPod,
   type ValidPods,
 } from "./collect_garbage.ts";
-import { getReadyNetwork, type NodeTools, tryLockContainer } from "./node.ts";
+import { getReadyNetwork, lockPodToDetach, type NodeTools } from "./node.ts";
 import {
   createNode,
   type EndedOperation,
@@ -298,7 +298,7 @@ async function checkPod(
   signal: AbortSignal,
 ): Promise<void> {
   const { containerId, netns } = pod;
-  using _lock = await tryLockContainer(node, containerId, signal);
+  using _lock = await lockPodToDetach(node, containerId, signal);
   const { loopback, networks } = readCachedPod(node, pod);
   if (networks.length === 0) {
     throw new CniError(

@@ -10,9 +10,9 @@ import { type TearDownStep, tryAll } from "../base/rollback.ts";
 import type { CachedAttachment } from "../libcni/mod.ts";
 import { buildCapabilityArgs } from "./capability_args.ts";
 import {
+  lockPodToDetach,
   LOOPBACK_IFNAME,
   type NodeTools,
-  tryLockContainer,
   uninitialized,
 } from "./node.ts";
 import type { Pod } from "./pod.ts";
@@ -38,7 +38,7 @@ export async function tearDownPod(
   pod: Pod,
   signal: AbortSignal,
 ): Promise<void> {
-  using _lock = await tryLockContainer(node, pod.containerId, signal);
+  using _lock = await lockPodToDetach(node, pod.containerId, signal);
   const netns = findNetns(node, pod);
   const { loopback, networks } = readCachedPod(node, pod);
   const steps = networks.map((cached): TearDownStep => [

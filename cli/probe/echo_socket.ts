@@ -12,6 +12,7 @@ import { isSystemError } from "../../ffi/errno.ts";
 import { Fd } from "../../ffi/file/fd.ts";
 import * as libc from "../../ffi/libc.ts";
 import { inNetns, type NetNs } from "../../ffi/netns.ts";
+import { checksumOf } from "../../ffi/socket/udp_frame.ts";
 import {
   encodeAddress,
   SOCKET_DOMAINS,
@@ -175,13 +176,4 @@ function encodeRequest(type: number, id: number, length: number): Bytes {
   // The kernel computes the checksum of ICMPv6.
   view.setUint16(2, checksumOf(bytes));
   return bytes.subarray(0, length);
-}
-
-/** Source: RFC 1071. */
-function checksumOf(bytes: Bytes): number {
-  const view = viewOf(bytes);
-  let sum = 0;
-  for (let at = 0; at < bytes.length; at += 2) sum += view.getUint16(at);
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >>> 16);
-  return ~sum & 0xffff;
 }

@@ -76,6 +76,11 @@ export function missingVariables(names: readonly string[]): CniError {
 /** The characters of container IDs and network names. */
 const NAME = /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/;
 
+/** Reports whether a text can be the ID of a container. */
+export function isContainerId(text: string): boolean {
+  return NAME.test(text);
+}
+
 /**
  * Checks a container ID.
  *
@@ -85,7 +90,7 @@ export function checkContainerId(containerId: string): void {
   if (containerId === "") {
     throw new CniError(ErrorCode.UnknownContainer, "missing containerID");
   }
-  if (!NAME.test(containerId)) {
+  if (!isContainerId(containerId)) {
     throw new CniError(
       ErrorCode.InvalidEnvironment,
       "invalid characters in containerID",

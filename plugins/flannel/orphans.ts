@@ -4,7 +4,7 @@
  * @module
  */
 
-import { checkContainerId } from "../../cni/call/args.ts";
+import { isContainerId } from "../../cni/call/args.ts";
 import { listFiles } from "../../base/files/list_files.ts";
 import type {
   Orphan,
@@ -37,13 +37,4 @@ function findSaved(search: OrphanSearch, directory: string): Orphan[] {
       ...reason,
     })];
   });
-}
-
-function isContainerId(name: string): boolean {
-  try {
-    checkContainerId(name);
-    return true;
-  } catch {
-    return false;
-  }
 }

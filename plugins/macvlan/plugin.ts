@@ -19,13 +19,12 @@
  * @module
  */
 
-import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { tryAll } from "../../base/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
 import { MacvlanMode } from "../../ffi/rtnl/link_kinds.ts";
-import type { Mac } from "../../net/mac.ts";
-import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";
+import { macOf } from "../parts/link/mac.ts";
 import { attachToMaster, modeOf, nameOfMode } from "../parts/link/on_master.ts";
 import {
   checkHostAccess,
@@ -118,15 +117,3 @@ const MODES = {
   vepa: MacvlanMode.Vepa,
   passthru: MacvlanMode.Passthru,
 };
-
-/**
- * Reads the container's MAC address. The runtime's address takes precedence over
- * CNI_ARGS, and both over the configuration's address.
- */
-function macOf({ args, config }: Call<MacvlanConfig>): Mac | undefined {
-  return firstMac(
-    macInConfig(config.runtimeConfig?.mac),
-    macInArgs(args.args),
-    macInConfig(config.mac),
-  );
-}

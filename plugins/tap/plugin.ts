@@ -19,12 +19,11 @@
  * @module
  */
 
-import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
+import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { Rollback } from "../../base/rollback.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import type { Mac } from "../../net/mac.ts";
-import { firstMac, macInArgs, macInConfig } from "../parts/link/mac.ts";
+import { macOf } from "../parts/link/mac.ts";
 import {
   configureInterface,
   leaseAddresses,
@@ -88,15 +87,3 @@ export const tap: Plugin<TapConfig> = definePlugin({
     if (call.config.ipam?.type) await call.ipam.gc();
   },
 });
-
-/**
- * Reads the interface's MAC address. The runtime's address takes precedence over
- * CNI_ARGS, and both over the configuration's address.
- */
-function macOf({ args, config }: Call<TapConfig>): Mac | undefined {
-  return firstMac(
-    macInConfig(config.runtimeConfig?.mac),
-    macInArgs(args.args),
-    macInConfig(config.mac),
-  );
-}

@@ -8,8 +8,7 @@ import { basename } from "@std/path/posix";
 import { listPossible } from "../../../cni/call/valid_attachments.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { describeError } from "../../../base/error.ts";
-import { throwAll } from "../../../base/rollback.ts";
-import type { MaybePromise } from "../../../base/waiting.ts";
+import { attemptInto, throwAll } from "../../../base/rollback.ts";
 import type { CacheListing } from "../../../libcni/cache.ts";
 import {
   type NetworkConfList,
@@ -62,20 +61,6 @@ export async function gc(session: Session): Promise<void> {
     await attempt(() => collectOfMaster(session, list, files));
   }
   throwAll(failures, `errors: ${failures.map(describeError).join(" / ")}`);
-}
-
-/** Returns a function that runs a step and collects its failure. */
-function attemptInto(
-  failures: unknown[],
-): <T>(step: () => MaybePromise<T>) => Promise<T | undefined> {
-  return async (step) => {
-    try {
-      return await step();
-    } catch (error) {
-      failures.push(error);
-      return undefined;
-    }
-  };
 }
 
 async function readMaster(session: Session): Promise<NetworkConfList> {

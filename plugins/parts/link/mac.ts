@@ -4,7 +4,7 @@
  * @module
  */
 
-import { loadArgs } from "../../../cni/call/args.ts";
+import { type CmdArgs, loadArgs } from "../../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { Mac } from "../../../net/mac.ts";
 
@@ -40,6 +40,26 @@ export function firstMac(...sources: readonly MacSource[]): Mac | undefined {
   } catch (cause) {
     throw new CniError(code, `Cannot use MAC "${text}"`, { cause });
   }
+}
+
+/**
+ * Reads the requested MAC address. The runtime's address takes precedence over
+ * CNI_ARGS, and both over the configuration's address.
+ *
+ * @throws {CniError} As {@linkcode macInArgs} and {@linkcode firstMac}
+ */
+export function macOf({ args, config }: {
+  readonly args: Pick<CmdArgs, "args">;
+  readonly config: {
+    readonly mac?: string | undefined;
+    readonly runtimeConfig?: { readonly mac?: string | undefined } | undefined;
+  };
+}): Mac | undefined {
+  return firstMac(
+    macInConfig(config.runtimeConfig?.mac),
+    macInArgs(args.args),
+    macInConfig(config.mac),
+  );
 }
 
 /**
