@@ -7,14 +7,8 @@ import { Background } from "../../tests/_harness/background.ts";
 import { assertFailure } from "../../tests/_harness/call_outcome.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import { needsKind } from "../../tests/_harness/on_master.ts";
-import {
-  needsDhcpd,
-  needsRadvd,
-  RouterNet,
-  type RouterNetType,
-} from "../../tests/_harness/router_net.ts";
-import type { DhcpOptions } from "./daemon.ts";
-import { needsDnsmasq, TestDaemon } from "./testing.ts";
+import { needsDhcpd, needsRadvd } from "../../tests/_harness/router_net.ts";
+import { needsDnsmasq, RoutedScene } from "./testing.ts";
 
 const needs = allOf(needsDhcpd, needsRadvd);
 const LEARNED = { "cni.dev/learned": true };
@@ -38,45 +32,13 @@ function serverOf(
   `;
 }
 
-/** A network with a router that refers to DHCPv6, and a daemon. */
-class Ipv6Scene extends RouterNet {
-  readonly daemon = new TestDaemon(`${this.hosts.directory}/dhcp.sock`);
-  readonly ipam = {
-    type: "dhcp",
-    family: 6,
-    daemonSocketPath: this.daemon.socket,
-  };
-
-  static async start(
-    type: RouterNetType = "bridge",
-    options: Partial<DhcpOptions> = {},
-  ): Promise<Ipv6Scene> {
-    const scene = new Ipv6Scene(type);
-    scene.addRouterAddress("2001:db8:1::1/64");
-    await scene.advertise(
-      "AdvManagedFlag on; prefix 2001:db8:1::/64 { AdvAutonomous on; };",
-    );
-    await scene.daemon.start(options);
-    return scene;
-  }
-
-  get locals(): string[] {
-    return this.addresses().map(({ local }) => local);
-  }
-
-  override async [Symbol.asyncDispose](): Promise<void> {
-    await this.daemon.stop();
-    await super[Symbol.asyncDispose]();
-  }
-}
-
 for (const type of ["bridge", "macvlan", "ipvlan", "vlan"] as const) {
   const kind = type === "bridge" ? [] : [needsKind(type)];
   rootTest(
     `dhcp leases an IPv6 address for ${type} until DEL`,
     allOf(needs, ...kind),
     async () => {
-      await using scene = await Ipv6Scene.start(type);
+      await using scene = await RoutedScene.start(type);
       const { ipam, daemon } = scene;
       const server = await scene.serve(serverOf());
       const prevResult = await scene.succeed("ADD", ipam);
@@ -108,7 +70,7 @@ rootTest(
   "dhcp adds no IPv6 default route if it must not",
   needs,
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     await scene.serve(serverOf());
     const ipam = { ...scene.ipam, defaultRoute: false };
     const { ips, routes } = await scene.succeed("ADD", ipam);
@@ -127,7 +89,7 @@ rootTest(
 );
 
 rootTest("dhcp renews an IPv6 lease with its server", needs, async () => {
-  await using scene = await Ipv6Scene.start();
+  await using scene = await RoutedScene.start();
   const { ipam, daemon } = scene;
   const more = "option dhcp-renewal-time 1; option dhcp-rebinding-time 20;";
   const server = await scene.serve(serverOf({ more }));
@@ -141,7 +103,7 @@ rootTest(
   "dhcp asks a DHCPv6 server that lost its leases for the same address",
   needs,
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     const { ipam, daemon } = scene;
     const more = `server-duid LL ethernet 02:00:5e:00:53:01;
       option dhcp-renewal-time 5; option dhcp-rebinding-time 200;`;
@@ -163,7 +125,7 @@ rootTest(
   "dhcp keeps an IPv6 lease while its daemon is restarted",
   needs,
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     const { ipam, daemon } = scene;
     const server = await scene.serve(serverOf());
     const prevResult = await scene.succeed("ADD", ipam);
@@ -190,7 +152,7 @@ rootTest(
   "dhcp keeps an IPv6 lease that one of two DHCPv6 servers refuses",
   allOf(needs, needsDnsmasq),
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     const { ipam, daemon, hosts: { host } } = scene;
     const server = await scene.serve(serverOf());
     await scene.succeed("ADD", ipam);
@@ -223,7 +185,7 @@ rootTest(
   "dhcp removes an IPv6 address whose lease ends, and leases one again",
   needs,
   async () => {
-    await using scene = await Ipv6Scene.start("bridge", { timeoutMs: 2000 });
+    await using scene = await RoutedScene.start("bridge", { timeoutMs: 2000 });
     const { ipam, daemon } = scene;
     const short = serverOf({ valid: 6, preferred: 4 });
     const server = await scene.serve(short);
@@ -245,7 +207,7 @@ rootTest(
 );
 
 rootTest("dhcp follows a DHCPv6 server that renumbers", needs, async () => {
-  await using scene = await Ipv6Scene.start("bridge", { timeoutMs: 2000 });
+  await using scene = await RoutedScene.start("bridge", { timeoutMs: 2000 });
   const { ipam, daemon } = scene;
   const server = await scene.serve(serverOf({ valid: 8, preferred: 6 }));
   const prevResult = await scene.succeed("ADD", ipam);
@@ -269,7 +231,7 @@ rootTest(
   "dhcp declines an IPv6 address that another host has",
   needs,
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     const { ipam, daemon } = scene;
     const server = await scene.serve(serverOf());
     // The server offers a client the same address again.
@@ -291,7 +253,7 @@ rootTest(
   "dhcp assigns an IPv6 address again that is removed while it is checked",
   needs,
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     const { ipam, daemon, hosts: { sandbox } } = scene;
     const server = await scene.serve(serverOf());
     const adding = scene.succeed("ADD", ipam);
@@ -321,7 +283,7 @@ rootTest(
   "dhcp puts back a leased IPv6 address that is missing",
   needs,
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     const { ipam, daemon, hosts: { sandbox } } = scene;
     await scene.serve(serverOf());
     await scene.succeed("ADD", ipam);
@@ -342,7 +304,7 @@ rootTest(
   "dhcp leases addresses of both families",
   allOf(needs, needsDnsmasq),
   async () => {
-    await using scene = await Ipv6Scene.start();
+    await using scene = await RoutedScene.start();
     const { daemon } = scene;
     const ipam = { ...scene.ipam, family: "both" };
     runIn(
@@ -386,7 +348,7 @@ rootTest(
 );
 
 rootTest("dhcp refuses IPv4 options for IPv6 alone", async () => {
-  await using scene = new Ipv6Scene("bridge");
+  await using scene = new RoutedScene("bridge");
   const ipam = {
     ...scene.ipam,
     provide: [{ option: "host-name", value: "a" }],

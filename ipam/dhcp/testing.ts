@@ -1,6 +1,6 @@
 /**
- * A temporary host with a bridge, a DHCP server on it, and the DHCP daemon in
- * this process: its leases are those of containers on the bridge.
+ * Networks with DHCP servers, and the DHCP daemon in this process: its leases are
+ * those of containers on a bridge of a temporary host, or behind a router.
  *
  * @module
  */
@@ -23,6 +23,11 @@ import {
   type CallOutput,
   TestHosts,
 } from "../../testing/test_hosts.ts";
+import type { Keys } from "../../tests/_harness/plugin_scene.ts";
+import {
+  RouterNet,
+  type RouterNetType,
+} from "../../tests/_harness/router_net.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import { Background } from "../../tests/_harness/background.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
@@ -259,5 +264,44 @@ export class DhcpScene implements AsyncDisposable {
     await this.stopDaemon();
     for (const server of this.#servers) await server.stop();
     this.hosts[Symbol.dispose]();
+  }
+}
+
+/** A network with a router that refers to DHCPv6, and a daemon; servers run on the router. */
+export class RoutedScene extends RouterNet {
+  /** The daemon. */
+  readonly daemon: TestDaemon = new TestDaemon(
+    `${this.hosts.directory}/dhcp.sock`,
+  );
+  /** The `ipam` of a lease from the daemon. */
+  readonly ipam: Keys = {
+    type: "dhcp",
+    family: 6,
+    daemonSocketPath: this.daemon.socket,
+  };
+
+  /** Starts router and daemon. */
+  static async start(
+    type: RouterNetType = "bridge",
+    options: Partial<DhcpOptions> = {},
+  ): Promise<RoutedScene> {
+    const scene = new RoutedScene(type);
+    scene.addRouterAddress("2001:db8:1::1/64");
+    await scene.advertise(
+      "AdvManagedFlag on; prefix 2001:db8:1::/64 { AdvAutonomous on; };",
+    );
+    await scene.daemon.start(options);
+    return scene;
+  }
+
+  /** The global IPv6 addresses of the container. */
+  get locals(): string[] {
+    return this.addresses().map(({ local }) => local);
+  }
+
+  /** Ends the daemon, and removes the network. */
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await this.daemon.stop();
+    await super[Symbol.asyncDispose]();
   }
 }

@@ -44,8 +44,17 @@ const UNPACKED = {
   firewalld: ["firewalld", "python3-firewall", "python3-nftables"],
   udev: ["udev"],
   prometheus: ["prometheus", "prometheus-node-exporter"],
-  /** A router and a DHCPv6 server. */
+  /** A router and a DHCP server. */
   router: ["radvd", "isc-dhcp-server"],
+  /** DHCP servers, with libraries that few machines have. */
+  kea: [
+    "kea-common",
+    "kea-dhcp4-server",
+    "kea-dhcp6-server",
+    "liblog4cplus-2.0.5",
+    "libmariadb3",
+    "libpq5",
+  ],
 } as const;
 
 /** Returns the root of the files of unpacked packages. */
@@ -59,8 +68,10 @@ export const FIREWALLD_ROOT: string = rootOf("firewalld");
 export const UDEV_ROOT: string = rootOf("udev");
 /** The root of the files of Prometheus. */
 export const PROMETHEUS_ROOT: string = rootOf("prometheus");
-/** The root of the files of radvd and the DHCPv6 server. */
+/** The root of the files of radvd and ISC's DHCP server. */
 export const ROUTER_ROOT: string = rootOf("router");
+/** The root of the files of Kea. */
+export const KEA_ROOT: string = rootOf("kea");
 
 /** Bounds every wait for a mirror or another apt, since CI may have no network. */
 const APT_OPTIONS = [

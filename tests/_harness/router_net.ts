@@ -41,7 +41,7 @@ export const needsRadvd: Needs = ignoreUnless(
   isExecutable(RADVD),
   "needs radvd",
 );
-/** For tests with a DHCPv6 server. */
+/** For tests with ISC's DHCP server. */
 export const needsDhcpd: Needs = ignoreUnless(
   isExecutable(DHCPD),
   "needs isc-dhcp-server",
@@ -161,19 +161,29 @@ export class RouterNet implements AsyncDisposable {
 
   /** Starts radvd, or has it read new options of the interface. */
   async advertise(options: string): Promise<Background> {
-    const file = `${this.hosts.directory}/radvd.conf`;
+    await this.stopAdvertising();
+    this.#radvd = this.#startRadvd("radvd", options);
+    return this.#radvd;
+  }
+
+  /** Starts the radvd of a second router, which has this link-local address. */
+  addRouter(address: string, options: string): Background {
+    this.addRouterAddress(`${address}/64`);
+    const source = `AdvRASrcAddress { ${address}; };`;
+    return this.#startRadvd("second", `${source} ${options}`);
+  }
+
+  #startRadvd(name: string, options: string): Background {
+    const path = `${this.hosts.directory}/${name}`;
     Deno.writeTextFileSync(
-      file,
+      `${path}.conf`,
       `interface ${this.#dev} {
         AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4;
         ${options}
       };\n`,
     );
-    await this.stopAdvertising();
-    const pid = `${this.hosts.directory}/radvd.pid`;
-    const flags = ["-n", "-d", "1", "-m", "stderr", "-C", file, "-p", pid];
-    this.#radvd = this.spawn(RADVD, ...flags);
-    return this.#radvd;
+    const files = ["-C", `${path}.conf`, "-p", `${path}.pid`];
+    return this.spawn(RADVD, "-n", "-d", "1", "-m", "stderr", ...files);
   }
 
   /** Ends radvd without its last words, by which it would end its addresses. */
@@ -181,8 +191,8 @@ export class RouterNet implements AsyncDisposable {
     await this.#radvd?.stop("SIGKILL");
   }
 
-  /** Starts the DHCPv6 server, which keeps its leases if it is started again. */
-  async serve(configuration: string): Promise<Background> {
+  /** Starts ISC's DHCP server, which keeps its leases if it is started again. */
+  async serve(configuration: string, family: 4 | 6 = 6): Promise<Background> {
     const { directory } = this.hosts;
     const [file, leases] = [
       `${directory}/dhcpd.conf`,
@@ -190,8 +200,8 @@ export class RouterNet implements AsyncDisposable {
     ];
     Deno.writeTextFileSync(file, configuration);
     Deno.writeTextFileSync(leases, "", { append: true });
-    const flags = ["-6", "-f", "-d", "--no-pid", "-cf", file, "-lf", leases];
-    const server = this.spawn(DHCPD, ...flags, this.#dev);
+    const flags = ["-f", "-d", "--no-pid", "-cf", file, "-lf", leases];
+    const server = this.spawn(DHCPD, `-${family}`, ...flags, this.#dev);
     await server.says("Server starting service");
     return server;
   }
