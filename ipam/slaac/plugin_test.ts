@@ -36,7 +36,10 @@ for (const type of ["bridge", "macvlan", "ipvlan", "vlan"] as const) {
 async function getsAddresses(type: RouterNetType): Promise<void> {
   await using net = new RouterNet(type);
   await net.advertise(
-    `${PREFIX} prefix 2001:db8:2::/64 {};
+    `AdvManagedFlag on; AdvOtherConfigFlag on; ${PREFIX}
+     prefix 2001:db8:2::/64 {
+       AdvValidLifetime infinity; AdvPreferredLifetime infinity;
+     };
      RDNSS 2001:db8::53 fe80::53 {}; DNSSL example.test lab.example.test {};`,
   );
   const links = ipJson(net.hosts.host, "link").length;
@@ -118,6 +121,68 @@ rootTest(
     assertFailure(check, 999, "has no address from a router advertisement");
   },
 );
+
+/** Lists the routers of a container's default routes. */
+function listGateways(sandbox: NetNs): string[] {
+  const text = runIn(sandbox, "ip", "-6", "route", "show", "default");
+  return [...text.matchAll(/via (\S+)/g)].map(([, ip = ""]) => ip).sort();
+}
+
+rootTest(
+  "slaac follows two routers, one of which withdraws its prefix and itself",
+  needsRadvd,
+  async () => {
+    await using net = new RouterNet("bridge");
+    const [first, second] = [net.gateway, "fe80::bb"];
+    const { sandbox } = net.hosts;
+    await net.advertise(`AdvRASrcAddress { ${first}; }; ${PREFIX}`);
+    const other = net.addRouter(
+      second,
+      "prefix 2001:db8:2::/64 { DeprecatePrefix on; };",
+    );
+    const prevResult = await net.succeed("ADD", IPAM);
+    await net.has("2001:db8:1:", "2001:db8:2:");
+    const gateways = (): string => listGateways(sandbox).join(" ");
+    const both = [first, second].sort().join(" ");
+    await eventually(
+      "it has both routers",
+      () => gateways() === both,
+      gateways,
+    );
+    await other.stop("SIGTERM");
+    await eventually("it has one", () => gateways() === first, gateways);
+    const deprecated = net.addresses().filter(({ deprecated }) => deprecated)
+      .map(({ local }) => local.slice(0, 11));
+    assertEquals(deprecated, ["2001:db8:2:"]);
+    await net.succeed("CHECK", IPAM, { prevResult });
+  },
+);
+
+rootTest(
+  "slaac adds no route to a router that is no default router",
+  needsRadvd,
+  async () => {
+    await using net = new RouterNet("bridge");
+    await net.advertise(`AdvDefaultLifetime 0; ${PREFIX}`);
+    const { ips: [ip], routes } = await net.succeed("ADD", IPAM);
+    assertMatch(ip.address, /^2001:db8:1:.*\/64$/);
+    assertEquals([ip.gateway, routes], [undefined, undefined]);
+    assertEquals(listGateways(net.hosts.sandbox), []);
+  },
+);
+
+rootTest("slaac waits for a router that comes late", needsRadvd, async () => {
+  await using net = new RouterNet("bridge");
+  const adding = net.succeed("ADD", IPAM);
+  const list = (): string => runIn(net.hosts.sandbox, "ip", "-br", "link");
+  await eventually(
+    "it asks for a router",
+    () => /eth0.* UP /.test(list()),
+    list,
+  );
+  await net.advertise(PREFIX);
+  assertEquals((await adding).ips.length, 1);
+});
 
 rootTest("slaac chooses addresses as configured", needsRadvd, async () => {
   await using net = new RouterNet("bridge");
