@@ -66,7 +66,6 @@ export type {
   GivenRange,
   GivenSubnet,
   GoDifference,
-  IpamTrait,
   Lint,
   Linted,
   LowerLink,
@@ -74,6 +73,7 @@ export type {
   PluginKind,
   PluginMetadata,
   PluginStatus,
+  PluginTrait,
   Runs,
   StartingConf,
 } from "./metadata/plugin_metadata.ts";

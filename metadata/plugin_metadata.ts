@@ -23,7 +23,7 @@ export type PluginKind = "interface" | "chained" | "ipam" | "meta";
 export type PluginStatus = "stable" | "experimental";
 
 /**
- * What the plugins that run an IPAM plugin must consider:
+ * What other plugins must consider. IPAM plugins:
  *
  * - `asks over link`: it talks to a server over the container's link.
  * - `assigns own ranges`: it refuses a requested address outside the ranges of its
@@ -31,14 +31,31 @@ export type PluginStatus = "stable" | "experimental";
  * - `assigns requests`: it assigns any requested address, and leases none.
  * - `leases requests`: it assigns any requested address, and keeps those in its
  *   `range` and `ipRanges` unique.
+ * - `needs router`: it takes addresses from a router's advertisements.
  * - `replaces addresses`: it replaces an address that another machine uses.
+ *
+ * Other plugins:
+ *
+ * - `records STATUS`: it writes what STATUS gets, so tools do not run it.
+ * - `routes each address`: the node gets a route to each of its addresses.
+ * - `runs listed plugins`: tools list what it runs as plugins of the same network or
+ *   as other networks.
+ * - `runs what it names`: it runs any plugin that its configuration names, or sends
+ *   the configuration to a daemon.
+ * - `sets requested MAC`: it sets the MAC that a pod requests, without a key for it.
  */
-export type IpamTrait =
+export type PluginTrait =
   | "asks over link"
   | "assigns own ranges"
   | "assigns requests"
   | "leases requests"
-  | "replaces addresses";
+  | "needs router"
+  | "records STATUS"
+  | "replaces addresses"
+  | "routes each address"
+  | "runs listed plugins"
+  | "runs what it names"
+  | "sets requested MAC";
 
 /** Metadata about a plugin. */
 export interface PluginMetadata {
@@ -62,10 +79,12 @@ export interface PluginMetadata {
   };
   /** Whether it runs the IPAM plugin that its configuration names. */
   readonly ipam?: "required" | "possible";
-  /** What an IPAM plugin declares to the plugins that run it. */
-  readonly ipamTraits?: readonly IpamTrait[];
+  /** Other types of the same plugin. */
+  readonly otherTypes?: readonly string[];
+  /** What it declares to other plugins. */
+  readonly traits?: readonly PluginTrait[];
   /** The IPAM plugins that it does not work with. */
-  readonly refusesIpam?: IpamTrait;
+  readonly refusesIpam?: PluginTrait;
   /** Whether it makes the container's interface; ipvlan does only with IPAM. */
   readonly makesInterface?: boolean | "with ipam";
   /**
@@ -108,6 +127,11 @@ export interface PluginMetadata {
     conf: JsonObject,
     env: Readonly<Record<string, string>>,
   ) => string | undefined;
+  /**
+   * Reports whether a configuration drops packets between containers on one bridge,
+   * which needs the kernel's module `br_netfilter`.
+   */
+  readonly filtersBridge?: (conf: JsonObject) => boolean;
   /** Lists mistakes in a configuration, and settings without effect. */
   readonly lint?: Lint;
   /** Lists the ranges from which an IPAM plugin allocates addresses. */
@@ -141,7 +165,9 @@ export interface NetworkTopology {
   /** Reports whether the host has the containers' gateway. */
   readonly hasGateway?: (conf: JsonObject) => boolean;
   /** The host's link that all containers share: the key that names it, and its default. */
-  readonly sharedLink?: { readonly key: string; readonly usual: string };
+  readonly sharedLink?: Required<LinkKey>;
+  /** The segment of the host's network that containers join. */
+  readonly segment?: SegmentKeys;
   /**
    * Reports whether containers get routes through their gateways, in addition
    * to routes of the IPAM plugin.
@@ -151,6 +177,21 @@ export interface NetworkTopology {
   readonly gatewayLink?: (conf: JsonObject) => GatewayLink | undefined;
   /** Returns the host's link that ADD needs; undefined if it needs none. */
   readonly lowerLink?: (conf: JsonObject) => LowerLink | undefined;
+}
+
+/** A key that names a link of the host, and its default. */
+export interface LinkKey {
+  readonly key: string;
+  readonly usual?: string;
+}
+
+/** The keys that decide on the segment of the host's network that containers join. */
+export interface SegmentKeys {
+  readonly link: LinkKey;
+  /** The key with the VLAN ID of the containers' frames. */
+  readonly vlan?: string;
+  /** With any of these keys, the node routes the network, or the segment is unknown. */
+  readonly unless: readonly string[];
 }
 
 /** A link of the host that has the gateway of all containers on it. */
@@ -272,6 +313,12 @@ export function hasIptablesBackend(conf: JsonObject): boolean {
   const backend = findValue(conf, "backend");
   return backend === "iptables" || backend === undefined || backend === "";
 }
+
+/** The segment of a plugin that creates its link on a master. */
+export const SEGMENT_OF_MASTER: SegmentKeys = {
+  link: { key: "master" },
+  unless: ["linkInContainer"],
+};
 
 /**
  * Returns the master of a plugin that creates its link on a master; undefined if the

@@ -7,8 +7,8 @@ import { PLUGIN_NODE_KEYS } from "../plugins/lists/key_tables.ts";
 import { findNodeKey, isUsual, NODE_KEYS } from "../plugins/node_keys.ts";
 import { pluginNames } from "../plugins/registry.ts";
 import {
-  formatIpamTraits,
   formatKeyTables,
+  formatTraits,
 } from "../scripts/schemas/key_tables.ts";
 
 const { definitions } = await makeSchemas();
@@ -93,9 +93,9 @@ Deno.test("the tables of keys are what deno task schemas writes", async () => {
   );
 });
 
-Deno.test("the traits of IPAM plugins are what deno task schemas writes", async () => {
-  const file = new URL("../plugins/lists/ipam_traits.ts", import.meta.url);
-  assertEquals(await Deno.readTextFile(file), formatIpamTraits());
+Deno.test("the traits of plugins are what deno task schemas writes", async () => {
+  const file = new URL("../plugins/lists/traits.ts", import.meta.url);
+  assertEquals(await Deno.readTextFile(file), formatTraits());
 });
 
 Deno.test("docs/multus-networks.md lists the keys that definitions may not set", () => {

@@ -4,7 +4,6 @@
  * @module
  */
 
-import { findValue } from "../../base/json/json.ts";
 import { shell } from "../../base/command_line/shell.ts";
 import { JoinedSignal } from "../../base/deadline.ts";
 import { exists, ifPossible } from "../../base/files/io.ts";
@@ -22,6 +21,8 @@ import {
 import { listNetworkNames } from "../node/network.ts";
 import { findOwnType } from "../node/plugin_file.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
+import { findMultusKeys } from "../../plugins/multus/inspect.ts";
+import { typeHas } from "../../plugins/parts/traits.ts";
 import {
   type Check,
   error,
@@ -44,9 +45,6 @@ const ANSWER_TIMEOUT_MS = 3_000;
 
 /** Time limit of STATUS, in ms: a daemon that hangs must not hide other findings. */
 const STATUS_TIMEOUT_MS = 5_000;
-
-/** Plugins that run other plugins, which are checked separately. */
-const DELEGATING = ["chain", "debug", "multus", "multus-shim"];
 
 /** Runs STATUS of each network's plugins, as far as they are this project's. */
 async function findUnready(node: NodeReader): Promise<Findings> {
@@ -96,7 +94,10 @@ async function askStatus(
     const own = await Promise.all(
       types.map((type) => findOwnType(type, pluginDirs)),
     );
-    if (DELEGATING.includes(own[0] ?? plugin.type)) continue;
+    const [type = plugin.type] = own;
+    const isSkipped = typeHas(type, "runs listed plugins") ||
+      typeHas(type, "records STATUS");
+    if (isSkipped) continue;
     if (!hasStatus && !own.every(Boolean)) continue;
     const cniVersion = hasStatus ? list.cniVersion : CURRENT_VERSION;
     const asked = { ...list, cniVersion, plugins: [plugin] };
@@ -125,50 +126,43 @@ async function askStatus(
 /** Finds files of the node that multus waits for or searches. */
 function findMultusNeeds({ networks }: NodeReader): Findings {
   return networks.flatMap(({ name, path, plugins }) =>
-    plugins.filter(({ type }) => type === "multus").flatMap(({ document }) => {
-      const textOf = (key: string): string => {
-        const value = findValue(document, key);
-        return typeof value === "string" ? value : "";
-      };
-      const findings: Finding[] = [];
-      const ready = textOf("readinessindicatorfile");
-      if (ready !== "" && !exists(ready)) {
-        findings.push(error(
-          `"${ready}" does not exist, and multus of "${name}" waits for it`,
-          "no pod starts: the cluster's network is not ready",
-          {
-            advice: "start the program that writes it, or correct " +
-              `readinessindicatorfile in ${path}`,
-            look: shell`ls -l ${ready}`,
-          },
-        ));
-      }
-      const wanted = textOf("clusterNetwork");
-      const directory = textOf("confDir") || textOf("cniConf") ||
-        MULTUS_CONF_DIR;
-      // A NetworkAttachmentDefinition might have that name.
-      const isOfNode = wanted !== "" && textOf("kubeconfig") === "";
-      const isFound = wanted.includes("/")
-        ? exists(wanted)
-        : listNetworkNames(directory).includes(wanted);
-      if (isOfNode && !isFound) {
-        findings.push(error(
-          `"${wanted}", the clusterNetwork of "${name}", does not exist` +
-            (wanted.includes("/") ? "" : ` in "${directory}"`),
-          "no pod starts, because multus finds no network for it",
-          {
-            advice: `correct clusterNetwork in ${path}, or write that network`,
-            look: shell`ls ${wanted.includes("/") ? wanted : directory}`,
-          },
-        ));
-      }
-      return findings;
-    })
+    plugins.flatMap((plugin) => findMultusKeys(plugin) ?? []).flatMap(
+      (keys) => {
+        const { ready, wanted, directory, kubeconfig } = keys;
+        const findings: Finding[] = [];
+        if (ready !== "" && !exists(ready)) {
+          findings.push(error(
+            `"${ready}" does not exist, and multus of "${name}" waits for it`,
+            "no pod starts: the cluster's network is not ready",
+            {
+              advice: "start the program that writes it, or correct " +
+                `readinessindicatorfile in ${path}`,
+              look: shell`ls -l ${ready}`,
+            },
+          ));
+        }
+        // A NetworkAttachmentDefinition might have that name.
+        const isOfNode = wanted !== "" && kubeconfig === "";
+        const isFound = wanted.includes("/")
+          ? exists(wanted)
+          : listNetworkNames(directory).includes(wanted);
+        if (isOfNode && !isFound) {
+          findings.push(error(
+            `"${wanted}", the clusterNetwork of "${name}", does not exist` +
+              (wanted.includes("/") ? "" : ` in "${directory}"`),
+            "no pod starts, because multus finds no network for it",
+            {
+              advice:
+                `correct clusterNetwork in ${path}, or write that network`,
+              look: shell`ls ${wanted.includes("/") ? wanted : directory}`,
+            },
+          ));
+        }
+        return findings;
+      },
+    )
   );
 }
-
-/** Where multus searches for networks by default. */
-const MULTUS_CONF_DIR = "/etc/cni/multus/net.d";
 
 /** A kubeconfig that multus uses, and its content. */
 export interface UsedKubeconfig {
@@ -187,11 +181,9 @@ export const readKubeconfigs: (
 ) => Promise<readonly UsedKubeconfig[]> = oncePerNode((node) => {
   const used = new Map(
     node.networks.flatMap(({ name, plugins }) =>
-      plugins.filter(({ type }) => type === "multus").flatMap((conf) => {
-        const path = findValue(conf.document, "kubeconfig");
-        return typeof path === "string" && path !== ""
-          ? [[path, name] as const]
-          : [];
+      plugins.flatMap((plugin) => {
+        const { kubeconfig = "" } = findMultusKeys(plugin) ?? {};
+        return kubeconfig === "" ? [] : [[kubeconfig, name] as const];
       })
     ),
   );

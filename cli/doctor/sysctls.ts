@@ -27,7 +27,6 @@ import {
 } from "../node/sysctls.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
 import type { NodeReader } from "../node/node_reader.ts";
-import { findValue } from "../../base/json/json.ts";
 
 const CALL_IPTABLES = "net/bridge/bridge-nf-call-iptables";
 
@@ -120,8 +119,7 @@ function findBridgeCalls(node: NodeReader): Findings {
   );
   const isolated = networks.find(({ plugins }) =>
     plugins.some(({ type, document }) =>
-      type === "firewall" &&
-      findValue(document, "ingressPolicy") === "isolated"
+      METADATA.get(type)?.filtersBridge?.(document)
     )
   );
   const first = isolated ?? networks[0];

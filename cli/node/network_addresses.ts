@@ -13,7 +13,7 @@ import { isUsable } from "../../plugins/parts/address/learned_addresses.ts";
 import {
   readNetworkInterface,
 } from "../../plugins/parts/address/network_interface.ts";
-import { typeHas } from "../../plugins/parts/address/ipam_traits.ts";
+import { typeHas } from "../../plugins/parts/traits.ts";
 import { listPlugins } from "./ipam_claims.ts";
 import type { NodeAttachment } from "./node_attachments.ts";
 import { formatTime } from "../../base/time.ts";

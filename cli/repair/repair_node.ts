@@ -21,7 +21,8 @@ import { listRunningPlugins } from "../../plugins/parts/evidence/processes.ts";
 import { parseCachedConfig } from "../../libcni/conf.ts";
 import { resultOf } from "../../libcni/cached_result.ts";
 import { hadInterface, type NodeAttachment } from "../node/node_attachments.ts";
-import { CHAIN, unfoldChains } from "../node/chain_form.ts";
+import { unfoldChains } from "../node/chain_form.ts";
+import { typeHas } from "../../plugins/parts/traits.ts";
 import { RepairQueue } from "./repair_queue.ts";
 
 /** What became of an attachment. */
@@ -60,12 +61,6 @@ export interface NodeRepair extends RepairOptions {
     work: () => Promise<AttachmentRepair>,
   ) => Promise<AttachmentRepair | undefined>;
 }
-
-/**
- * Plugins that only run others: the plugins of a chain are asked themselves, and the
- * networks of multus are attachments of their own.
- */
-const RUNNERS = [CHAIN, "multus", "multus-shim"];
 
 /** The longest wait for DELs that are under way, in ms. */
 const MOST_DEL_MS = 10_000;
@@ -252,8 +247,10 @@ function parse(
 } {
   const { network, config, containerId, netns, ifName } = attachment;
   const list = parseCachedConfig(config);
+  // The plugins of a chain are asked themselves, and the networks of multus are
+  // attachments of their own.
   const plugins = unfoldChains(list.plugins)
-    .filter(({ type }) => !RUNNERS.includes(type));
+    .filter(({ type }) => !typeHas(type, "runs listed plugins"));
   const { cniArgs: args, capabilityArgs } = attachment;
   return {
     list: { ...list, name: network, plugins },

@@ -405,6 +405,21 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     }]),
     "warning plugins[0].conflictCheck: no effect: the kernel itself checks addresses from router advertisements",
   ],
+  [
+    "slaac behind a bridge that would be the router",
+    list([{ type: "bridge", isGateway: true, ipam: { type: "slaac" } }]),
+    "error plugins[0].isGateway: slaac needs a router in the network: the bridge cannot be one",
+  ],
+  [
+    "slaac without router advertisements",
+    list([{
+      type: "ipvlan",
+      master: "eth0",
+      mode: "l3",
+      ipam: { type: "slaac" },
+    }]),
+    "error plugins[0].mode: no router advertisement arrives in mode l3: use l2",
+  ],
   ...([[6, "no effect"], ["both", ""], [4, ""]] as const).map((
     [family, problem],
   ): [string, string, ...string[]] => [

@@ -252,7 +252,7 @@ export function checkIpam(
   }
   if (typeof type !== "string") return [];
   const refused = metadata?.refusesIpam;
-  if (refused !== undefined && ipamMetadata?.ipamTraits?.includes(refused)) {
+  if (refused !== undefined && ipamMetadata?.traits?.includes(refused)) {
     const problem = `${conf.type} does not work with ${type}`;
     return [errorAt([...place, "ipam", "type"], problem)];
   }
@@ -273,7 +273,7 @@ export function checkCapabilities(plugin: CheckedPlugin): Problem[] {
   // podman declares it for every IPAM plugin.
   const isHarmless = (name: string): boolean =>
     name === "ips" &&
-    ipamMetadata?.ipamTraits?.includes("asks over link") === true;
+    ipamMetadata?.traits?.includes("asks over link") === true;
   const useless = used === undefined ? [] : declared
     .filter((name) => !used.includes(name) && !isHarmless(name))
     .map((name) =>

@@ -12,7 +12,7 @@ export const metadata: BuiltInMetadata = {
   type: "dhcp",
   kind: "ipam",
   status: "stable",
-  ipamTraits: ["asks over link", "assigns own ranges", "replaces addresses"],
+  traits: ["asks over link", "assigns own ranges", "replaces addresses"],
   differences: [{
     text:
       "the daemon of the Go plugin does not answer this plugin: replace the daemon as well",

@@ -12,7 +12,7 @@ export const metadata: BuiltInMetadata = {
   type: "host-local",
   kind: "ipam",
   status: "stable",
-  ipamTraits: ["assigns own ranges", "replaces addresses"],
+  traits: ["assigns own ranges", "replaces addresses"],
   differences: [{
     uses: /"ips":true/,
     text: "a second ADD with a requested address is refused",

@@ -12,7 +12,7 @@ export const metadata: BuiltInMetadata = {
   type: "slaac",
   kind: "ipam",
   status: "stable",
-  ipamTraits: ["asks over link", "assigns own ranges"],
+  traits: ["asks over link", "assigns own ranges", "needs router"],
   lint,
   keys: async () => (await import("./keys.ts")).keys,
 };

@@ -13,7 +13,7 @@ export const metadata: BuiltInMetadata = {
   type: "static",
   kind: "ipam",
   status: "stable",
-  ipamTraits: ["assigns requests"],
+  traits: ["assigns requests"],
   lint,
   subnets: listSubnets,
   keys: () => ({

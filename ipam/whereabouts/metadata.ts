@@ -14,7 +14,7 @@ export const metadata: BuiltInMetadata = {
   status: "stable",
   install: { onRequest: true, isCopy: true },
   hasDeepStatus: true,
-  ipamTraits: ["leases requests", "replaces addresses"],
+  traits: ["leases requests", "replaces addresses"],
   lint,
   subnets: listSubnets,
   keys: async () => (await import("./keys.ts")).keys,

@@ -15,9 +15,12 @@ import {
   warningAt,
 } from "../../metadata/problem.ts";
 import { type JsonObject, objectOf } from "../../base/json/json.ts";
-import { typeHas } from "../parts/address/ipam_traits.ts";
+import { typeHas } from "../parts/traits.ts";
 import { gatewayFor } from "./inspect.ts";
 import { MAX_VLAN } from "./trunk.ts";
+
+/** With either of these keys, the bridge has the gateway's address. */
+export const GATEWAY_KEYS = ["isGateway", "isDefaultGateway"];
 
 /** Finds fixed addresses that the bridge itself would have. */
 function lintGateways({ type, addresses }: JsonObject): Problem[] {
@@ -69,10 +72,20 @@ export function lint({ conf }: Linted): Problem[] {
       ),
     ]
   );
-  const isGateway = conf["isGateway"] === true ||
-    conf["isDefaultGateway"] === true;
+  const gatewayKeys = GATEWAY_KEYS.filter((key) => conf[key] === true);
+  const ipam = objectOf(conf["ipam"]);
   return [
-    ...isGateway ? lintGateways(objectOf(conf["ipam"])) : [],
+    ...gatewayKeys.length > 0 ? lintGateways(ipam) : [],
+    ...typeHas(ipam["type"], "needs router")
+      ? gatewayKeys.map((key) =>
+        errorAt(
+          [key],
+          `${
+            ipam["type"]
+          } needs a router in the network: the bridge cannot be one`,
+        )
+      )
+      : [],
     ...idle,
     ...trunk,
     ...empty,

@@ -7,11 +7,13 @@
 import type { BuiltInMetadata } from "../../metadata/plugin_metadata.ts";
 import { listOf } from "../../metadata/problem.ts";
 import { findValue, type JsonObject } from "../../base/json/json.ts";
-import { lint } from "./lint.ts";
+import { GATEWAY_KEYS, lint } from "./lint.ts";
 import { vlanGatewayNameOf } from "./settings.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { linkNeed, VETH } from "../parts/link/link_needs.ts";
 import { ipamOf } from "../../cni/config/ipam.ts";
+
+const BRIDGE = { key: "bridge", usual: "cni0" };
 
 /** See {@linkcode BuiltInMetadata}. */
 export const metadata: BuiltInMetadata = {
@@ -23,12 +25,17 @@ export const metadata: BuiltInMetadata = {
   network: {
     joins: "node",
     hasGateway,
-    sharedLink: { key: "bridge", usual: "cni0" },
+    sharedLink: BRIDGE,
+    segment: {
+      link: BRIDGE,
+      vlan: "vlan",
+      unless: [...GATEWAY_KEYS, "vlanTrunk"],
+    },
     routesByGateway: (conf) =>
       findValue(conf, "isDefaultGateway") === true && !hasDefaultRoute(conf),
     gatewayLink: (conf) => {
       if (!hasGateway(conf)) return undefined;
-      const bridge = String(findValue(conf, "bridge") || "cni0");
+      const bridge = String(findValue(conf, BRIDGE.key) || BRIDGE.usual);
       const vlan = Number(findValue(conf, "vlan") ?? 0);
       return {
         name: vlan === 0 ? bridge : vlanGatewayNameOf({ bridge }, vlan),
@@ -70,8 +77,7 @@ function hasDefaultRoute(conf: JsonObject): boolean {
 }
 
 function hasGateway(conf: JsonObject): boolean {
-  return ["isGateway", "isDefaultGateway"]
-    .some((key) => findValue(conf, key) === true);
+  return GATEWAY_KEYS.some((key) => findValue(conf, key) === true);
 }
 
 /** Longest name of a link, in bytes. */

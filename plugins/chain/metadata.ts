@@ -14,6 +14,7 @@ export const metadata: BuiltInMetadata = {
   status: "stable",
   ipam: "possible",
   runs: {},
+  traits: ["runs listed plugins", "runs what it names"],
   hasDeepStatus: true,
   orphans: async () => (await import("./orphans.ts")).orphans,
   keys: () => ({

@@ -14,6 +14,7 @@ export const metadata: BuiltInMetadata = {
   page: "remote",
   install: { onRequest: true },
   passesOn: true,
+  traits: ["runs what it names"],
   hasDeepStatus: true,
   keys: async () => ({
     ...(await import("../remote/keys.ts")).keys,

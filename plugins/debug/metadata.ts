@@ -20,6 +20,7 @@ export const metadata: BuiltInMetadata = {
   install: { onRequest: true },
   ipam: "possible",
   runs: {},
+  traits: ["records STATUS", "runs what it names"],
   hasDeepStatus: true,
   refusal: refusalOf,
   lint,

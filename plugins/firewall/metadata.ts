@@ -4,6 +4,7 @@
  * @module
  */
 
+import { findValue } from "../../base/json/json.ts";
 import {
   type BuiltInMetadata,
   hasIptablesBackend,
@@ -15,6 +16,7 @@ export const metadata: BuiltInMetadata = {
   type: "firewall",
   kind: "chained",
   runsIptables: hasIptablesBackend,
+  filtersBridge: (conf) => findValue(conf, "ingressPolicy") === "isolated",
   status: "stable",
   differences: [{
     text: "after a rollback, the nftables table inet cni_firewall remains",

@@ -7,6 +7,7 @@
 import {
   type BuiltInMetadata,
   masterOf,
+  SEGMENT_OF_MASTER,
 } from "../../metadata/plugin_metadata.ts";
 import { linkNeed } from "../parts/link/link_needs.ts";
 import { lintOnMaster } from "../parts/link/lint_on_master.ts";
@@ -20,6 +21,7 @@ export const metadata: BuiltInMetadata = {
   makesInterface: true,
   network: {
     joins: "lower link",
+    segment: SEGMENT_OF_MASTER,
     lowerLink: (conf) => masterOf(conf, "receives"),
   },
   differences: [{

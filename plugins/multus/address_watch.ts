@@ -29,7 +29,7 @@ import type { AnnotationChange, PodKey } from "../../kube/client.ts";
 import type { Informer } from "../../kube/resident/informer.ts";
 import type { NetworkAttachmentDefinition, Pod } from "../../kube/types.ts";
 import { isUsable } from "../parts/address/learned_addresses.ts";
-import { typeHas } from "../parts/address/ipam_traits.ts";
+import { typeHas } from "../parts/traits.ts";
 import {
   hadRouter,
   readNetworkInterface,

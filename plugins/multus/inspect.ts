@@ -11,6 +11,8 @@ import { ifPossible, readFile } from "../../base/files/io.ts";
 import { findValue, isObject, parseJson } from "../../base/json/json.ts";
 import type { Environment } from "../../base/process/environment.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
+import type { PluginConf } from "../../libcni/conf.ts";
+import { MULTUS_CONF_DIR } from "./model/config.ts";
 import type { MissingNetworks, PodAttachment } from "./missing_networks.ts";
 
 export type { MissingNetworks };
@@ -110,6 +112,34 @@ export function findCacheDirectory(
   return typeof directory === "string" && directory !== ""
     ? directory
     : MULTUS_CACHE_DIR;
+}
+
+/** Keys of multus that name what must be on the node; "" for absent keys. */
+export interface MultusKeys {
+  /** The file that multus waits for. */
+  readonly ready: string;
+  /** The network of the cluster: its name or its file. */
+  readonly wanted: string;
+  /** The directory of networks with a name. */
+  readonly directory: string;
+  readonly kubeconfig: string;
+}
+
+/** Reads the keys; undefined for other plugins. */
+export function findMultusKeys(
+  { type, document }: PluginConf,
+): MultusKeys | undefined {
+  if (type !== "multus") return undefined;
+  const textOf = (key: string): string => {
+    const value = findValue(document, key);
+    return typeof value === "string" ? value : "";
+  };
+  return {
+    ready: textOf("readinessindicatorfile"),
+    wanted: textOf("clusterNetwork"),
+    directory: textOf("confDir") || textOf("cniConf") || MULTUS_CONF_DIR,
+    kubeconfig: textOf("kubeconfig"),
+  };
 }
 
 /** Finds the definition of a container's interface, `namespace/name`. */

@@ -21,6 +21,8 @@ export const metadata: BuiltInMetadata = {
   ipam: "possible",
   makesInterface: true,
   runs: { key: "delegates", areNetworks: true },
+  traits: ["runs listed plugins"],
+  otherTypes: ["multus-shim"],
   hasDeepStatus: true,
   lint,
   keys: async () => (await import("./keys.ts")).keys,

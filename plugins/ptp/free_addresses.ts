@@ -34,7 +34,7 @@ import {
   requestedIpsOf,
   routerAddressError,
 } from "../parts/address/free_ip.ts";
-import { ipamHas } from "../parts/address/ipam_traits.ts";
+import { ipamHas } from "../parts/traits.ts";
 
 /** The attachment that gets the addresses. */
 export interface AddressOwner {

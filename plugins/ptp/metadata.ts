@@ -13,6 +13,7 @@ export const metadata: BuiltInMetadata = {
   kind: "interface",
   status: "stable",
   ipam: "required",
+  traits: ["routes each address"],
   refusesIpam: "asks over link",
   makesInterface: true,
   network: {

@@ -13,6 +13,7 @@ export const metadata: BuiltInMetadata = {
   status: "experimental",
   runs: {},
   passesOn: true,
+  traits: ["runs what it names"],
   hasDeepStatus: true,
   keys: async () => (await import("./keys.ts")).keys,
 };

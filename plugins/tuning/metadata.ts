@@ -19,6 +19,9 @@ export const metadata: BuiltInMetadata = {
   kind: "chained",
   status: "stable",
   mayRepeat: true,
+  traits: ["sets requested MAC"],
+  // The name in OpenShift Virtualization.
+  otherTypes: ["cnv-tuning"],
   sysctls: (conf) =>
     Object.keys(objectOf(findValue(conf, "sysctl"))).map(
       (name) =>

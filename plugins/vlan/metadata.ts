@@ -8,6 +8,7 @@ import {
   type BuiltInMetadata,
   type Linted,
   masterOf,
+  SEGMENT_OF_MASTER,
 } from "../../metadata/plugin_metadata.ts";
 import { lintConflictCheck } from "../parts/address/conflict_check_key.ts";
 import { linkNeed } from "../parts/link/link_needs.ts";
@@ -22,6 +23,7 @@ export const metadata: BuiltInMetadata = {
   makesInterface: true,
   network: {
     joins: "lower link",
+    segment: { ...SEGMENT_OF_MASTER, vlan: "vlanId" },
     lowerLink: (conf) => masterOf(conf, "shared"),
   },
   differences: [{

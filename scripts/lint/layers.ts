@@ -47,8 +47,8 @@ kube/
   net/ ffi/change_check.ts base/
 plugins/parts/evidence/
   net/ ffi/ base/ cni/ metadata/ libcni/ plugins/parts/owner/
-plugins/parts/address/ipam_traits.ts
-  cni/ metadata/ plugins/lists/ipam_traits.ts
+plugins/parts/traits.ts
+  cni/ metadata/ plugins/lists/traits.ts
 plugins/parts/
   net/ ffi/ base/ cni/ metadata/
 daemon/wire/
@@ -67,7 +67,7 @@ plugins/node_keys.ts
   base/ cni/ metadata/plugin_keys.ts plugins/lists/key_tables.ts
 plugins/lists/key_tables.ts
   metadata/plugin_keys.ts
-plugins/lists/ipam_traits.ts
+plugins/lists/traits.ts
   metadata/plugin_metadata.ts
 plugins/lists/loaders.ts
   cni/
@@ -91,10 +91,11 @@ plugins/multus/pod/
   base/ cni/ kube/ plugins/multus/model/
 plugins/multus/select/
   net/ base/ cni/ libcni/ kube/ metadata/plugin_keys.ts plugins/node_keys.ts
-  plugins/parts/address/ipam_ranges.ts plugins/parts/address/ipam_traits.ts
+  plugins/parts/address/ipam_ranges.ts plugins/parts/traits.ts
   plugins/multus/model/ plugins/multus/devices/ plugins/multus/pod/
 plugins/multus/permit/
-  net/ ffi/rtnl/ base/ cni/ libcni/ plugins/multus/model/ plugins/multus/select/
+  net/ ffi/rtnl/ base/ cni/ libcni/ plugins/parts/traits.ts
+  plugins/multus/model/ plugins/multus/select/
 plugins/multus/attach/
   base/ cni/ libcni/ plugins/multus/model/ plugins/multus/devices/
 plugins/multus/route/

@@ -1,10 +1,11 @@
 /**
  * Makes tables from what plugins say of themselves, for code that does not load that:
- * keys that name something of the node, secret keys, and traits of IPAM plugins.
+ * keys that name something of the node, secret keys, and traits.
  *
  * @module
  */
 
+import type { PluginMetadata } from "../../metadata/plugin_metadata.ts";
 import { COMMON_KEYS } from "../../metadata/common_keys.ts";
 import type { KeyDescription, PluginKeys } from "../../metadata/plugin_keys.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
@@ -41,28 +42,32 @@ function listSecretKeys(plugins: readonly PluginKeys[]): string[] {
   return [...new Set(keys)].sort();
 }
 
-/** Formats `plugins/lists/ipam_traits.ts`. */
-export function formatIpamTraits(): string {
-  const rows = [...METADATA.values()].toSorted((left, right) =>
-    left.type < right.type ? -1 : 1
-  ).flatMap(({ type, ipamTraits }) =>
-    ipamTraits
-      ? `  ${JSON.stringify(type)}: ${JSON.stringify(ipamTraits)},\n`
-      : []
-  );
+/** Formats `plugins/lists/traits.ts`. */
+export function formatTraits(): string {
+  const formatRows = (valueOf: (plugin: PluginMetadata) => unknown): string =>
+    [...METADATA.values()].flatMap((plugin) => {
+      const { type, otherTypes = [] } = plugin;
+      return [type, ...otherTypes].map((name) => [name, valueOf(plugin)]);
+    }).filter(([, value]) => value !== undefined)
+      .map((row) => JSON.stringify(row)).sort()
+      .map((row) => `  ${row},\n`).join("");
   return `/**
- * What IPAM plugins declare to the plugins that run them, which do not load their
- * metadata. \`deno task schemas\` writes it from the metadata of all plugins.
+ * What plugins declare to other plugins, which do not load their metadata.
+ * \`deno task schemas\` writes it from the metadata of all plugins.
  *
  * @module
  */
 
 // deno-fmt-ignore-file
-import type { IpamTrait } from "../../metadata/plugin_metadata.ts";
+import type { PluginTrait, SegmentKeys } from "../../metadata/plugin_metadata.ts";
 
 /** The traits by type. */
-export const IPAM_TRAITS: Readonly<Record<string, readonly IpamTrait[]>> = {
-${rows.join("")}};
+export const TRAITS: ReadonlyMap<string, readonly PluginTrait[]> = new Map([
+${formatRows(({ traits }) => traits)}]);
+
+/** The keys that decide on the segment of a network, by type. */
+export const SEGMENTS: ReadonlyMap<string, SegmentKeys> = new Map([
+${formatRows(({ network }) => network?.segment)}]);
 `;
 }
 

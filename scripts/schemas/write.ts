@@ -9,7 +9,7 @@ import { makeSchemas } from "../../cli/explain/make.ts";
 import { selectSchema } from "../../cli/explain/schemas.ts";
 import { runDeno } from "../project.ts";
 import { pluginNames } from "../../plugins/registry.ts";
-import { formatIpamTraits, formatKeyTables } from "./key_tables.ts";
+import { formatKeyTables, formatTraits } from "./key_tables.ts";
 import { withLayerExceptions } from "./layer_exceptions.ts";
 import { withPluginParts } from "./plugin_pages.ts";
 
@@ -31,7 +31,7 @@ export async function writeSchemas(directory: string): Promise<void> {
 export async function writeKeyTables(root: string): Promise<void> {
   const lists = `${root}plugins/lists`;
   await Deno.writeTextFile(`${lists}/key_tables.ts`, await formatKeyTables());
-  await Deno.writeTextFile(`${lists}/ipam_traits.ts`, formatIpamTraits());
+  await Deno.writeTextFile(`${lists}/traits.ts`, formatTraits());
 }
 
 /**

@@ -331,8 +331,8 @@ function listStops(probed: readonly Probed[]): Stop[] {
 /** Lists the addresses that a network has for a container. */
 function listStatic({ plugins }: ConfiguredNetwork): string[] {
   return plugins.flatMap((conf) => {
-    const { ipamTraits } = METADATA.get(ipamTypeOf(conf.document) ?? "") ?? {};
-    if (!ipamTraits?.includes("assigns requests")) return [];
+    const { traits } = METADATA.get(ipamTypeOf(conf.document) ?? "") ?? {};
+    if (!traits?.includes("assigns requests")) return [];
     const addresses = findValue(ipamOf(conf.document), "addresses");
     return (Array.isArray(addresses) ? addresses : [])
       .map((one) =>

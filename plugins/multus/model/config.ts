@@ -258,12 +258,15 @@ function complete(written: Written): MultusConfig {
   });
 }
 
+/** Where multus searches for networks by default. */
+export const MULTUS_CONF_DIR = "/etc/cni/multus/net.d";
+
 /**
  * Finds the directory. The reference's installer writes it under `cniConf`, a key
  * that the reference does not read.
  */
 function findConfDir({ confDir, cniConf }: Written): string {
-  return nodePath(confDir ?? cniConf ?? "/etc/cni/multus/net.d");
+  return nodePath(confDir ?? cniConf ?? MULTUS_CONF_DIR);
 }
 
 function completeLogOptions(

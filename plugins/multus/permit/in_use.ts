@@ -7,7 +7,6 @@
  */
 
 import {
-  findValue,
   isObject,
   type JsonObject,
   type JsonValue,
@@ -21,11 +20,14 @@ import {
 import type { Log } from "../../../base/log/log.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
+import { ifPossible } from "../../../base/files/io.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
+import type { Link } from "../../../ffi/rtnl/link_types.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { Mac } from "../../../net/mac.ts";
+import { typeHas } from "../../parts/traits.ts";
 import { type Delegate, loadDelegate, pluginsOf } from "../model/delegate.ts";
 import type { K8sArgs } from "../model/k8s_args.ts";
 import type { MultusConfig } from "../model/config.ts";
@@ -39,6 +41,7 @@ import {
   requestedIps,
   requestedMacs,
 } from "../select/pod_requests.ts";
+import { mayShareSegment } from "./segments.ts";
 
 /** The parts of a call that determine what its pod is permitted to request. */
 export interface PermittingCall {
@@ -61,8 +64,13 @@ interface ValuesInUse {
   readonly macs: readonly string[];
   /** The configuration; undefined for the node. */
   readonly config?: Uint8Array;
+}
+
+/** The addresses of the node itself. */
+interface UsedByNode extends ValuesInUse {
   /** The node's networks. */
-  readonly subnets?: readonly Cidr[];
+  readonly subnets: readonly Cidr[];
+  readonly links: readonly Link[];
 }
 
 /** The addresses and MAC addresses that a pod requests from a network. */
@@ -114,17 +122,18 @@ export function checkUnused(
 ): void {
   const requested = listRequestedValues(delegates);
   if (requested.length === 0) return;
-  const inUse = listValuesInUse(session);
+  const node = readNode(session.call.hostNetns);
+  const inUse = [node, ...listOthers(session)];
   for (const { delegate, ips, macs } of requested) {
     for (const used of inUse) {
       const ip = ips.find((one) => used.ips.includes(one));
       const mac = macs.find((one) => used.macs.includes(one));
-      if (ip !== undefined && mayShareSegment(delegate, used)) {
+      if (ip !== undefined && mayConflict(delegate, used, node.links)) {
         throw inUseError(delegate, `address ${ip}`, used);
       }
       if (mac !== undefined) throw inUseError(delegate, `MAC ${mac}`, used);
     }
-    checkNeighbours(delegate, ips, inUse);
+    checkNeighbours(delegate, ips, node);
   }
 }
 
@@ -158,11 +167,10 @@ function inUseError(
 function checkNeighbours(
   delegate: Delegate,
   ips: readonly string[],
-  inUse: readonly ValuesInUse[],
+  { subnets }: UsedByNode,
 ): void {
   const [first] = pluginsOf(delegate.conf);
-  if (first?.type !== "ptp") return;
-  const subnets = inUse.flatMap(({ subnets = [] }) => subnets);
+  if (!typeHas(first?.type, "routes each address")) return;
   for (const text of ips) {
     const ip = Ip.parse(text);
     const subnet = subnets.find((one) => one.contains(ip));
@@ -176,15 +184,15 @@ function parseMac(text: string): string | undefined {
   return unlessNoAddress(() => Mac.parse(text))?.toString();
 }
 
-function listValuesInUse({ call, cache, k8s }: PermittingCall): ValuesInUse[] {
+/** Lists what the attachments of other pods have. */
+function listOthers({ call, cache, k8s }: PermittingCall): ValuesInUse[] {
   const { args: { containerId }, hostNetns } = call;
-  const others = [cache, new AttachmentCache(DEFAULT_CACHE_DIR)]
+  return [cache, new AttachmentCache(DEFAULT_CACHE_DIR)]
     .flatMap((one) => one.listAttachments())
     .filter((found) =>
       found.containerId !== containerId && !isOfPod(found, k8s) &&
       !isSandboxGone(sandboxOf(found), hostNetns)
-    );
-  return [describeNode(hostNetns), ...others.map(describe)];
+    ).map(describe);
 }
 
 /** Reports whether a container belongs to the same pod, and is being replaced. */
@@ -208,7 +216,7 @@ function sandboxOf({ netns, result = {} }: CachedAttachment): string {
 /**
  * Omits MAC addresses of the node's links, because a virtual function keeps its own.
  */
-function describeNode(hostNetns: string): ValuesInUse {
+function readNode(hostNetns: string): UsedByNode {
   using host = Rtnl.open(hostNetns);
   const addresses = host.address.list().map(({ address }) => address);
   return {
@@ -219,6 +227,7 @@ function describeNode(hostNetns: string): ValuesInUse {
     subnets: addresses.filter(({ ip, prefixLength }) =>
       prefixLength < ip.bitLength
     ),
+    links: host.link.list(),
   };
 }
 
@@ -256,39 +265,14 @@ function listObjects(value: JsonValue | undefined): JsonObject[] {
     : [];
 }
 
-/** Networks on two different known segments cannot conflict. */
-function mayShareSegment({ conf }: Delegate, { config }: ValuesInUse): boolean {
-  const own = segmentOf(conf);
-  if (own === undefined || config === undefined) return true;
-  try {
-    const other = segmentOf(loadDelegate(config).conf);
-    return other === undefined || other === own;
-  } catch {
-    return true; // An unreadable configuration may be of any segment.
-  }
-}
-
-/**
- * Names the segment of a network that the node does not route: its parent interface
- * or bridge, and VLAN. Undefined for other and unknown networks.
- */
-function segmentOf(conf: Delegate["conf"]): string | undefined {
-  const [plugin] = pluginsOf(conf);
-  if (plugin === undefined) return undefined;
-  const { type, document } = plugin;
-  const valueOf = (key: string): JsonValue => findValue(document, key) ?? "";
-  const vlan = String(valueOf("vlan") || valueOf("vlanId"));
-  const master = valueOf("master");
-  switch (type) {
-    case "macvlan":
-    case "ipvlan":
-    case "vlan":
-      return master === "" ? undefined : JSON.stringify([master, vlan]);
-    case "bridge":
-      return valueOf("isGateway") || valueOf("isDefaultGateway")
-        ? undefined
-        : JSON.stringify([valueOf("bridge") || "cni0", vlan]);
-    default:
-      return undefined;
-  }
+/** Reports whether the networks of a request and of an address might conflict. */
+function mayConflict(
+  { conf }: Delegate,
+  { config }: ValuesInUse,
+  links: readonly Link[],
+): boolean {
+  if (config === undefined) return true;
+  // An unreadable configuration may be of any segment.
+  const other = ifPossible(() => loadDelegate(config).conf);
+  return other === undefined || mayShareSegment(conf, other, links);
 }

@@ -4,6 +4,7 @@ import type { JsonObject } from "../../../base/json/json.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
+import { needsKind } from "../../../tests/_harness/on_master.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import { checkUnused } from "./in_use.ts";
 import { type AttachmentRequest, loadDelegate } from "../model/delegate.ts";
@@ -20,8 +21,12 @@ class Node implements Disposable {
   readonly #cache = new AttachmentCache(`${this.#hosts.directory}/multus`);
 
   constructor() {
-    const { host } = this.#hosts;
-    runIn(host, "ip", "address", "add", "192.0.2.7/24", "dev", "lo");
+    this.ip("address add 192.0.2.7/24 dev lo");
+  }
+
+  /** Runs `ip` on the host. */
+  ip(args: string): void {
+    runIn(this.#hosts.host, "ip", ...args.split(" "));
   }
 
   /** Has a container with an address and a MAC. */
@@ -139,6 +144,69 @@ rootTest("an address is in use in networks that share links", async (t) => {
     else node.check(request, wanted);
   });
 });
+
+/** Two networks, and whether an address of the first is in use on the second. */
+type Meeting = [name: string, used: JsonObject, wanted: JsonObject, boolean];
+
+const on = (master: string): JsonObject => ({ ...MACVLAN, master });
+const vlanOn = (master: string, vlanId: number): JsonObject => ({
+  ...{ name: "v", type: "vlan", master, vlanId },
+});
+const BRIDGED = { ...BRIDGE, isGateway: false };
+
+function checkMeeting(node: Node, [, used, wanted, isInUse]: Meeting): void {
+  const request = { ips: ["10.1.1.5/24"] };
+  node.attach("other", { conf: { ...used, name: "used" } });
+  if (isInUse) assertEquals(node.refuses(request, wanted), ADDRESS);
+  else node.check(request, wanted);
+}
+
+rootTest("an address is in use on links that share a lower link", async (t) => {
+  const inside = { linkInContainer: true };
+  const trunk = { vlanTrunk: [{ id: 9 }] };
+  const rows: Meeting[] = [
+    ["an alternative name", on("uplink"), on("eth0"), true],
+    ["a macvlan link of the node", on("mac0"), on("eth0"), true],
+    ["a VLAN of it", on("mac0"), vlanOn("eth0", 5), false],
+    ["a port", BRIDGED, on("eth1"), true],
+    ["a port's VLAN", { ...BRIDGED, vlan: 5 }, vlanOn("eth1", 5), true],
+    ["another VLAN", { ...BRIDGED, vlan: 5 }, vlanOn("eth1", 6), false],
+    ["a VLAN of a bridge", { ...BRIDGED, vlan: 5 }, vlanOn("br1", 5), true],
+    ["a trunk", { ...BRIDGED, ...trunk }, vlanOn("eth0", 9), true],
+    ["in containers", { ...on("a"), ...inside }, on("eth0"), true],
+  ];
+  using node = new Node();
+  node.ip("link add eth0 type veth peer name peer0");
+  node.ip("link property add dev eth0 altname uplink");
+  node.ip("link add mac0 link eth0 type macvlan");
+  node.ip("link add br1 type bridge");
+  node.ip("link add eth1 master br1 type veth peer name peer1");
+  await eachRow(t, rows, (row) => checkMeeting(node, row));
+});
+
+rootTest(
+  "an address is in use on a VLAN and on a link of the VLAN",
+  needsKind("vlan"),
+  async (t) => {
+    const rows: Meeting[] = [
+      ["the VLAN of the link", vlanOn("eth0", 100), on("data"), true],
+      ["the other way round", on("data"), vlanOn("eth0", 100), true],
+      ["another VLAN", on("data"), vlanOn("eth0", 200), false],
+      ["the link's master", on("data"), on("eth0"), false],
+      ["a VLAN in the VLAN", vlanOn("data", 7), on("data"), false],
+      ["a link in the VLAN", vlanOn("data", 7), on("inner"), true],
+      ["a bridge of the VLAN", BRIDGED, vlanOn("eth0", 300), true],
+      ["a bridge of another VLAN", BRIDGED, vlanOn("eth0", 100), false],
+    ];
+    using node = new Node();
+    node.ip("link add eth0 type veth peer name peer0");
+    node.ip("link add data link eth0 type vlan id 100");
+    node.ip("link add inner link data type vlan id 7");
+    node.ip("link add br1 type bridge");
+    node.ip("link add port link eth0 master br1 type vlan id 300");
+    await eachRow(t, rows, (row) => checkMeeting(node, row));
+  },
+);
 
 rootTest(
   "a pod cannot request a neighbour's address in a routed network",

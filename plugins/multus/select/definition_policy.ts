@@ -16,6 +16,7 @@ import {
   type JsonObject,
   type JsonValue,
 } from "../../../base/json/json.ts";
+import { typeHas } from "../../parts/traits.ts";
 import { parseDocument } from "../../../libcni/conf.ts";
 import type { MultusConfig } from "../model/config.ts";
 import {
@@ -32,22 +33,16 @@ export type DefinitionPolicy = Pick<
   "definitionTypes" | "definitionKeys"
 >;
 
-/** In `definitionTypes`: every plugin except {@linkcode RESTRICTED}. */
+/** In `definitionTypes`: every plugin except {@linkcode isRestricted}. */
 const EVERY = "*";
 
-/**
- * Plugins that run what their configuration names, or send it to a daemon, and
- * programs of this project that are not plugins.
- */
-const RESTRICTED: readonly string[] = [
-  "chain",
-  "cni",
-  "cnitool",
-  "contivk8s",
-  "debug",
-  "noop",
-  "remote",
-];
+/** Programs of this project that are not plugins. */
+const PROGRAMS: readonly string[] = ["cni", "cnitool", "noop"];
+
+/** Reports whether `definitionTypes` must name a plugin. */
+function isRestricted(type: string): boolean {
+  return PROGRAMS.includes(type) || typeHas(type, "runs what it names");
+}
 
 /** Says what a key names. */
 const TEXTS: Readonly<Record<Named, string>> = {
@@ -198,7 +193,7 @@ function findTypeProblem(
   const what = `${quotePath(path)} is ${quote(value)}`;
   if (isOwnType(value)) return `${what}: multus would call itself`;
   const isAllowed = definitionTypes.includes(value) ||
-    definitionTypes.includes(EVERY) && !RESTRICTED.includes(value);
+    definitionTypes.includes(EVERY) && !isRestricted(value);
   return isAllowed
     ? undefined
     : `${what}, which definitions are not allowed to run; to allow it, add it to ` +

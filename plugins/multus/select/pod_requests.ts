@@ -23,7 +23,7 @@ import {
 import { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { listRanges } from "../../parts/address/ipam_ranges.ts";
-import { typeHas } from "../../parts/address/ipam_traits.ts";
+import { typeHas } from "../../parts/traits.ts";
 import type { MultusConfig } from "../model/config.ts";
 import { type Delegate, pluginsOf } from "../model/delegate.ts";
 import { type NetworkError, refusal } from "../model/network_error.ts";
@@ -252,8 +252,7 @@ function offersMac(
 }
 
 function isBareTuning(plugin: JsonObject): boolean {
-  const type = findValue(plugin, "type");
-  return (type === "tuning" || type === "cnv-tuning") &&
+  return typeHas(findValue(plugin, "type"), "sets requested MAC") &&
     Object.keys(plugin).every((key) =>
       ["type", "name", "cniversion", "capabilities"].includes(foldKey(key))
     );

@@ -30,7 +30,7 @@ import {
 import type { LinkEnd } from "../link/veth.ts";
 import { addressInUseError } from "./free_ip.ts";
 import type { Ipv6Options } from "./ipv6.ts";
-import { ipamHas } from "./ipam_traits.ts";
+import { ipamHas } from "../traits.ts";
 import { Probes } from "./probes.ts";
 import { asksOverLink, prepareInterface } from "./sandbox_addresses.ts";
 

@@ -21,7 +21,7 @@ import { Cidr } from "../../../net/cidr.ts";
 import { type Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { hasAddress } from "../link/configure_link.ts";
 import { listRanges } from "./ipam_ranges.ts";
-import { ipamHas } from "./ipam_traits.ts";
+import { ipamHas } from "../traits.ts";
 
 /**
  * Lists the leased addresses for which the call asked, and which neither the

@@ -22,7 +22,7 @@ import {
   kernelRoutesOf,
   makeChanges,
 } from "../link/configure_link.ts";
-import { ipamHas } from "./ipam_traits.ts";
+import { ipamHas } from "../traits.ts";
 import { enableIpv6, type Ipv6Options } from "./ipv6.ts";
 import type { LinkEnd } from "../link/veth.ts";
 
