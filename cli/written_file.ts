@@ -19,7 +19,7 @@ import { UsageError } from "../base/command_line/usage_error.ts";
  * @throws {UsageError} If the flags contradict each other, or would silently
  *   replace the input
  */
-export function findTarget(
+export function findOutputPath(
   call: CniCall,
   file: string,
 ): string | undefined {

@@ -71,7 +71,7 @@ export async function repairNetwork(
     );
   }
   const env = { ...tools.context.env, [REPAIR_SANDBOX]: sandbox ? "1" : "" };
-  const attachment: Attachment = {
+  const attachment: RepairedAttachment = {
     tools: { ...tools, context: { ...tools.context, env } },
     network,
     conf,
@@ -88,7 +88,7 @@ export async function repairNetwork(
 }
 
 /** An attachment, and its plugins' input. */
-interface Attachment {
+interface RepairedAttachment {
   readonly tools: Tools;
   readonly network: Network;
   readonly conf: RuntimeConf;
@@ -96,7 +96,7 @@ interface Attachment {
 }
 
 async function repairOne(
-  attachment: Attachment,
+  attachment: RepairedAttachment,
   plugin: PluginConf,
 ): Promise<PluginRepair> {
   const { tools, network, conf, options } = attachment;
@@ -141,7 +141,7 @@ async function hasRepair(
 
 /** Runs CHECK, of which everything remains. */
 async function checkOne(
-  { tools, network, conf, options }: Attachment,
+  { tools, network, conf, options }: RepairedAttachment,
   plugin: PluginConf,
 ): Promise<PluginRepair> {
   const { type } = plugin;

@@ -11,7 +11,9 @@ import {
 } from "./pod_attachments.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 
-function attachmentOf(keys: Partial<CachedAttachment> = {}): CachedAttachment {
+function cachedAttachment(
+  keys: Partial<CachedAttachment> = {},
+): CachedAttachment {
   const document = { name: "net1", plugins: [{ type: "a" }] };
   return {
     network: "net1",
@@ -30,9 +32,9 @@ function attachmentOf(keys: Partial<CachedAttachment> = {}): CachedAttachment {
 
 Deno.test("readCachedPod() separates the loopback from the networks", () => {
   const cached = [
-    attachmentOf({ network: "cni-loopback", ifName: "lo" }),
-    attachmentOf(),
-    attachmentOf({ network: "net2" }),
+    cachedAttachment({ network: "cni-loopback", ifName: "lo" }),
+    cachedAttachment(),
+    cachedAttachment({ network: "net2" }),
   ];
   const runtime = { listCachedAttachments: (): CachedAttachment[] => cached };
   const { loopback, networks } = readCachedPod({ runtime }, {
@@ -42,7 +44,7 @@ Deno.test("readCachedPod() separates the loopback from the networks", () => {
 });
 
 Deno.test("restoreAttachment() restores the input of ADD, except the namespace", () => {
-  const { list, conf } = restoreAttachment(attachmentOf(), "");
+  const { list, conf } = restoreAttachment(cachedAttachment(), "");
   assertEquals(list.plugins.map(({ type }) => type), ["a"]);
   assertEquals(conf, {
     containerId: "c1",
@@ -55,7 +57,7 @@ Deno.test("restoreAttachment() restores the input of ADD, except the namespace",
 
 Deno.test("restoreAttachment() refuses a malformed configuration", () => {
   const config = new TextEncoder().encode("{");
-  assertThrows(() => restoreAttachment(attachmentOf({ config }), ""));
+  assertThrows(() => restoreAttachment(cachedAttachment({ config }), ""));
 });
 
 testRows("isOfPod() compares the sandbox in CNI_ARGS", [
@@ -64,7 +66,7 @@ testRows("isOfPod() compares the sandbox in CNI_ARGS", [
   [[["K8S_POD_INFRA_CONTAINER_ID", "c2"]], false],
   [[["IgnoreUnknown", "1"], ["K8S_POD_INFRA_CONTAINER_ID", "c1"]], true],
 ], ([cniArgs, expected]: [[string, string][], boolean]) => {
-  assertEquals(isOfPod(attachmentOf({ cniArgs })), expected);
+  assertEquals(isOfPod(cachedAttachment({ cniArgs })), expected);
 }, ([cniArgs]) => JSON.stringify(cniArgs));
 
 rootTest("findNetns() reports whether a namespace was deleted", async (t) => {

@@ -32,7 +32,7 @@ export function formatProgramHelp(
     .filter((row) => !row.isHidden && row.name.startsWith(prefix))
     .map((row) => [row.name.slice(prefix.length), row.summary] as const);
   return [
-    ...group === undefined ? [wrap(about)] : [],
+    ...group === undefined ? [wrapIndented(about)] : [],
     `${style.bold("Usage:")} ${command} COMMAND [ARGUMENTS] [FLAGS]`,
     formatSection("Commands", style, shown),
     `See ${command} COMMAND --help for its arguments, flags and examples.`,
@@ -60,8 +60,8 @@ export function formatCommandHelp(
     .filter((word) => word !== "").join(" ");
   const shown = args.filter(({ isHidden }) => !isHidden);
   return [
-    wrap(`${summary}.`),
-    ...about.map((paragraph) => wrap(paragraph)),
+    wrapIndented(`${summary}.`),
+    ...about.map((paragraph) => wrapIndented(paragraph)),
     `${style.bold("Usage:")} ${usage}`,
     formatSection(
       "Arguments",
@@ -96,7 +96,7 @@ export function formatSection(
   const isNarrow = width <= 40;
   const lines = pairs.flatMap(([left, right]) => {
     const indent = isNarrow ? width + 4 : 6;
-    const text = wrap(right, indent);
+    const text = wrapIndented(right, indent);
     return isNarrow
       ? [`  ${left.padEnd(width)}  ${text.trimStart()}`]
       : [`  ${left}`, text];
@@ -105,7 +105,7 @@ export function formatSection(
 }
 
 /** Wraps a text into indented lines. */
-export function wrap(text: string, indent = 0): string {
+export function wrapIndented(text: string, indent = 0): string {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
     const line = lines.at(-1);

@@ -194,10 +194,12 @@ function unknownCommand(
   known: readonly string[],
 ): UsageError {
   const problem = `Cannot run "${parent} ${word}": unknown command`;
-  return new UsageError(problem + didYouMean(findNearest(word, known), parent));
+  return new UsageError(
+    problem + suggestOrHelp(findNearest(word, known), parent),
+  );
 }
 
-function didYouMean(nearest: string | undefined, command: string): string {
+function suggestOrHelp(nearest: string | undefined, command: string): string {
   return nearest === undefined
     ? `; see ${command} --help`
     : `; did you mean ${nearest}?`;
@@ -266,7 +268,7 @@ function unknownFlag(
   const nearest = findNearest(written.replace(/^-+/, ""), Object.keys(table));
   return new UsageError(
     `Cannot run "${command}": unknown flag ${written}` +
-      didYouMean(nearest && `--${nearest}`, command),
+      suggestOrHelp(nearest && `--${nearest}`, command),
   );
 }
 

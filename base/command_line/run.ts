@@ -63,7 +63,7 @@ export async function runProgram(program: Program): Promise<never> {
   };
   onWrongNetns((error) => {
     if (wantsJson(readArguments(program, Deno.args))) {
-      writeStdout(formatJson(toFailureDocument(error)));
+      writeStdout(formatDocument(toFailureDocument(error)));
     } else terminal.onStderr(`${explain(error)}\n`);
     return 1;
   });
@@ -121,7 +121,7 @@ export async function runTool(
   } catch (error) {
     const exitCode = chooseExitCode(error, terminal);
     if (isJson) {
-      return { stdout: formatJson(toFailureDocument(error)), exitCode };
+      return { stdout: formatDocument(toFailureDocument(error)), exitCode };
     }
     showFailure(error);
     return { stdout: "", exitCode };
@@ -166,7 +166,7 @@ function print(
   terminal: Terminal,
 ): RunResult {
   const { json, text, isBare = false, note, exitCode = 0 } = output;
-  if (flags["json"]) return { stdout: formatJson(json), exitCode };
+  if (flags["json"]) return { stdout: formatDocument(json), exitCode };
   const style = styleOf(terminal);
   if (note !== undefined) {
     // A note can quote files, plugins or pods; a function escapes its values itself.
@@ -179,7 +179,7 @@ function print(
   return { stdout: plain + newline, exitCode };
 }
 
-function formatJson(document: unknown): string {
+function formatDocument(document: unknown): string {
   return JSON.stringify(document, null, 4) + "\n";
 }
 

@@ -127,7 +127,7 @@ function joinChunks(chunks: readonly Uint8Array[]): Uint8Array {
 
 /** Writes all of a text; returns the error if that fails. */
 export function writeStderr(text: string): string | undefined {
-  return findProblem(() => {
+  return tryToWrite(() => {
     let bytes = new TextEncoder().encode(text);
     while (bytes.length > 0) {
       bytes = bytes.subarray(whenReady(() => Deno.stderr.writeSync(bytes)));
@@ -145,7 +145,7 @@ export function writeStderr(text: string): string | undefined {
  * Source: Rust's std `sanitize_standard_fds`.
  */
 export function writeStdout(text: string): string | undefined {
-  return findProblem(() => {
+  return tryToWrite(() => {
     let bytes = new TextEncoder().encode(text);
     while (bytes.length > 0) {
       const length = lengthOfChunk(bytes);
@@ -155,7 +155,7 @@ export function writeStdout(text: string): string | undefined {
   });
 }
 
-function findProblem(write: () => void): string | undefined {
+function tryToWrite(write: () => void): string | undefined {
   try {
     write();
     return undefined;

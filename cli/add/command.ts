@@ -19,7 +19,7 @@ import {
   type RuntimeConf,
 } from "../../libcni/mod.ts";
 import { pluginFailure } from "../../libcni/operation.ts";
-import { arrangeResult, describeAttachment } from "../node/attachment.ts";
+import { arrangeResult, describeNewAttachment } from "../node/attachment.ts";
 import { isOfNetns, listAttachments } from "../node/node_attachments.ts";
 import { findTarget, findUnknown } from "../node/target.ts";
 import { type Output, readTimeLimit } from "../../base/command_line/command.ts";
@@ -44,7 +44,7 @@ export async function add(call: CniCall): Promise<Output> {
   const directories = readDirectories(call);
   const undoTimeoutMs = readTimeLimit(call, "undo-timeout");
   const list = getNetwork(directories, network);
-  const conf = await describeAttachment(call, netns);
+  const conf = await describeNewAttachment(call, netns);
   const { signal } = call;
   refuseMissing(netns, directories);
   refuseLate(call);

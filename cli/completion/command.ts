@@ -22,7 +22,7 @@ import {
   type NodeAttachment,
 } from "../node/node_attachments.ts";
 import type { CniCall } from "../flags.ts";
-import { listNamed } from "../node/named_netns.ts";
+import { listNamedNetns } from "../node/named_netns.ts";
 import { listNetworkNames, readDirectories } from "../node/network.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 
@@ -236,7 +236,7 @@ async function offer(
     case "netns": {
       const pods = listCached({ ...call, words: [] })
         .flatMap(({ pod }) => pod ?? []);
-      const named = ifPossible(listNamed) ?? [];
+      const named = ifPossible(listNamedNetns) ?? [];
       return offerTargets([...named.map(({ name }) => name), ...pods], typed);
     }
     default:

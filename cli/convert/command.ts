@@ -41,7 +41,7 @@ import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
 import { isBuiltByGo } from "../node/elf_file.ts";
 import { getNetworkFile, readDirectories } from "../node/network.ts";
-import { checkTarget, findTarget, writeTarget } from "../written_file.ts";
+import { checkTarget, findOutputPath, writeTarget } from "../written_file.ts";
 import { diffLines, formatDiff } from "./diff.ts";
 import { readStdin } from "../../base/process/stdio.ts";
 
@@ -120,7 +120,7 @@ function convertFile(call: CniCall, stdin: () => Uint8Array): Output {
     throw refuse(call.command, "--write has no file to replace");
   }
   const file = isStdin ? "-" : findFile(call);
-  const target = findTarget(call, file);
+  const target = findOutputPath(call, file);
   const bytes = whileSignalsKill(() =>
     isStdin
       ? stdin()

@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { readClaims } from "../../ipam/whereabouts/inspect.ts";
-import { type AttachedClaim, findAttachedClaim } from "../node/ipam_claims.ts";
+import { type AttachedClaim, findCachedClaim } from "../node/ipam_claims.ts";
 import {
   type Check,
   error,
@@ -29,7 +29,7 @@ interface SeenClaim {
 /** Reads the claims of the node's attachments. */
 const listSeen = oncePerNode(async (node): Promise<SeenClaim[]> => {
   const attached = node.attachments.flatMap((attachment) => {
-    const claim = findAttachedClaim(attachment);
+    const claim = findCachedClaim(attachment);
     return claim === undefined ? [] : [{ claim, ifName: attachment.ifName }];
   });
   const claims = attached.map(({ claim }) => claim);

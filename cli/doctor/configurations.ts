@@ -203,7 +203,7 @@ function describeProblem(
 }
 
 /** The default network, as the summary shows it. */
-export interface DefaultNetwork {
+export interface ChosenNetwork {
   readonly name: string;
   readonly file: string;
   readonly plugins: readonly string[];
@@ -213,7 +213,7 @@ export interface DefaultNetwork {
 /** Returns the network to which runtimes attach pods; undefined without networks. */
 export function findDefault(
   { networks }: NodeReader,
-): DefaultNetwork | undefined {
+): ChosenNetwork | undefined {
   const [first] = networks;
   return first && {
     name: first.name,

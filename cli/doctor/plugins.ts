@@ -10,7 +10,7 @@ import { readFormat } from "../../cni/invoke/program_format.ts";
 import { ifPossible, isDirectory } from "../../base/files/io.ts";
 import { pluginNames } from "../../plugins/registry.ts";
 import { findMachine } from "../node/elf_file.ts";
-import { findMissing, type PluginFile } from "../node/plugin_file.ts";
+import { type CniPathFile, findMissing } from "../node/plugin_file.ts";
 import {
   type Check,
   error,
@@ -84,7 +84,7 @@ function findMissingPlugins(node: NodeReader): Findings {
 /** The reason why a file cannot be started; each has its check. */
 type Defect = "machine" | "mode" | "other";
 
-function defectOf({ problem, path }: PluginFile): Defect | undefined {
+function defectOf({ problem, path }: CniPathFile): Defect | undefined {
   if (problem === undefined) return undefined;
   const mode = ifPossible(() => Deno.statSync(path).mode) ?? 0o111;
   if ((mode & 0o111) === 0) return "mode";
@@ -119,7 +119,7 @@ async function findUnusable(
 
 function describe(
   node: NodeReader,
-  { path, name, problem }: PluginFile,
+  { path, name, problem }: CniPathFile,
   defect: Defect,
 ): { readonly text: string } & More {
   switch (defect) {

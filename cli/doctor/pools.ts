@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { readSetAside } from "../../ipam/whereabouts/inspect.ts";
-import { listPlugins } from "../node/ipam_claims.ts";
+import { listCachedPlugins } from "../node/ipam_claims.ts";
 import type { NodeReader } from "../node/node_reader.ts";
 import { countPools } from "../node/pools.ts";
 import { type Check, error, type Findings, warning } from "./finding.ts";
@@ -77,7 +77,7 @@ async function findSetAside(node: NodeReader): Promise<Findings> {
       plugins.map(({ document }) => ({ network, document }))
     ),
     ...node.attachments.flatMap(({ network, config }) =>
-      listPlugins(config).map(({ document }) => ({ network, document }))
+      listCachedPlugins(config).map(({ document }) => ({ network, document }))
     ),
   ];
   const inCluster = await readSetAside(plugins, node.env, node.signal);

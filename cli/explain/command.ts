@@ -15,7 +15,7 @@ import {
 } from "../../base/command_line/table.ts";
 import { refuse } from "../../base/command_line/usage_error.ts";
 import type { CniCall } from "../flags.ts";
-import { explain as explainKey } from "./explain.ts";
+import { explainKey } from "./explain.ts";
 import type { JsonSchema } from "../../metadata/json_schema.ts";
 import { readDirectories } from "../node/network.ts";
 import { pluginNames } from "../../plugins/registry.ts";

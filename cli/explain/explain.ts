@@ -4,7 +4,7 @@
  * @module
  */
 
-import { formatSection, wrap } from "../../base/command_line/help.ts";
+import { formatSection, wrapIndented } from "../../base/command_line/help.ts";
 import type { Style } from "../../base/command_line/style.ts";
 import { METADATA } from "../../plugins/lists/metadata.ts";
 import { isTuple, type JsonSchema } from "../../metadata/json_schema.ts";
@@ -24,7 +24,7 @@ const COMMON_KEYS = [
 ];
 
 /** Explains a plugin or a key, for people. */
-export function explain(key: Key, style: Style): string {
+export function explainKey(key: Key, style: Style): string {
   const { name, type, schema, isRequired } = key;
   const inner = innerOf(schema);
   const { properties = {}, required = [] } = inner;
@@ -47,7 +47,7 @@ export function explain(key: Key, style: Style): string {
   const title = isPlugin ? schema.title ?? name : name;
   const last = name.split(".").at(-1) ?? "";
   return [
-    `${style.bold(title)}\n${wrap(schema.description ?? "", 2)}`,
+    `${style.bold(title)}\n${wrapIndented(schema.description ?? "", 2)}`,
     facts.map(([label, text]) => `  ${`${label}:`.padEnd(10)}${text}`).join(
       "\n",
     ),

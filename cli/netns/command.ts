@@ -21,7 +21,7 @@ import {
   addNamed,
   delNamed,
   findNetnsProblem,
-  listNamed,
+  listNamedNetns,
   type NamedNetns,
   pathOfName,
 } from "../node/named_netns.ts";
@@ -75,7 +75,7 @@ interface Row extends NamedNetns {
 /** Lists the named namespaces. */
 export function listNetns(call: CniCall): Output {
   const { attachments, problem } = readAttachments(call);
-  const rows = listNamed().map((netns): Row => ({
+  const rows = listNamedNetns().map((netns): Row => ({
     ...netns,
     attachments: problem === undefined
       ? attachments.filter((one) => isOfNetns(one, netns.path))

@@ -13,7 +13,11 @@ import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
-import { findDaemon, listNetworks, type NetworkRow } from "./read_networks.ts";
+import {
+  findDaemon,
+  listNetworkRows,
+  type NetworkRow,
+} from "./read_networks.ts";
 
 /** Reads all configurations in search order, or describes a single network. */
 export async function networks(call: CniCall): Promise<Output> {
@@ -28,7 +32,7 @@ export async function networks(call: CniCall): Promise<Output> {
   const attached = ifPossible(() => node.attachments);
   const pools = countPools(node);
   const rows = await Promise.all(
-    listNetworks(directories).map(
+    listNetworkRows(directories).map(
       async ({ confs, ...row }): Promise<NetworkRow> => {
         const pool = findScarcest(pools, row);
         const known = node.networks.find(({ path }) => path === row.file);

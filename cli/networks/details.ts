@@ -29,7 +29,7 @@ import { type AttachmentRow, chooseColumns, toRow } from "../list/command.ts";
 import {
   type AskedDaemon,
   findDaemon,
-  listNetworks,
+  listNetworkRows,
   type NetworkRow,
 } from "./read_networks.ts";
 import { formatTime } from "../../base/time.ts";
@@ -166,7 +166,7 @@ async function readDetails(
   const results = attached?.flatMap((one) => resultOf(one)?.ips ?? []) ?? [];
   const links = confs.flatMap((conf) => findLink(conf, node));
   const daemon = await findDaemon(confs, directories, node.signal);
-  const row = listNetworks(directories).find((one) => one.file === file);
+  const row = listNetworkRows(directories).find((one) => one.file === file);
   const changed = ifPossible(() => Deno.statSync(file))?.mtime;
   return {
     name,

@@ -94,7 +94,7 @@ export async function findDaemon(
 }
 
 /** Lists the networks of all files, and their problems. */
-export function listNetworks(directories: Directories): ReadRow[] {
+export function listNetworkRows(directories: Directories): ReadRow[] {
   const files = [[".conflist"], [".conf", ".json"]]
     .flatMap((extensions) => listConfFiles(directories.confDir, extensions));
   const rows: ReadRow[] = [];

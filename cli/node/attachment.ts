@@ -34,7 +34,7 @@ import {
  *
  * @throws {Error} If the command line or the environment is invalid
  */
-export async function describeAttachment(
+export async function describeNewAttachment(
   call: CniCall,
   netns: string,
 ): Promise<RuntimeConf> {
@@ -59,7 +59,7 @@ export async function describeMadeAttachment(
   { network, netns }: { readonly network: string; readonly netns: string },
 ): Promise<RuntimeConf> {
   const { containerId } = findTarget(netns, readDirectories(call));
-  const conf = await describeAttachment(call, netns);
+  const conf = await describeNewAttachment(call, netns);
   const isOf = (cached: CachedAttachment): boolean =>
     cached.network === network && cached.ifName === conf.ifName &&
     (isOfNetns(cached, conf.netns) || cached.containerId === containerId);

@@ -4,8 +4,8 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { conformance } from "../../tests/_harness/conformance.ts";
 import { AttachmentCache } from "../../libcni/mod.ts";
 import {
-  describeAttachment,
   describeMadeAttachment,
+  describeNewAttachment,
   makeContainerId,
 } from "./attachment.ts";
 import { isOfNetns } from "./node_attachments.ts";
@@ -45,11 +45,14 @@ Deno.test("isOfNetns() recognizes a deleted namespace by each of its paths", () 
   }
 });
 
-Deno.test("describeAttachment() derives the ID from the path unless one is given", async () => {
-  const made = await describeAttachment(callWith({}), "/var/run/netns/testing");
+Deno.test("describeNewAttachment() derives the ID from the path unless one is given", async () => {
+  const made = await describeNewAttachment(
+    callWith({}),
+    "/var/run/netns/testing",
+  );
   assertEquals(made.containerId, "cnitool-77383ca0a0715733ca6f");
   assertEquals([made.netns, made.ifName], ["/var/run/netns/testing", "eth0"]);
-  const given = await describeAttachment(
+  const given = await describeNewAttachment(
     callWith({ flags: { "container-id": "c" } }),
     "/n",
   );

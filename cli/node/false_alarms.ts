@@ -12,7 +12,7 @@ import type { NodeReader } from "./node_reader.ts";
 import { isBuiltByGo } from "./elf_file.ts";
 import { findValue } from "../../base/json/json.ts";
 
-type Attachment = Pick<NodeAttachment, "config" | "result">;
+type CheckedAttachment = Pick<NodeAttachment, "config" | "result">;
 
 /**
  * What CHECK reports, and when that is wrong.
@@ -22,7 +22,7 @@ type Attachment = Pick<NodeAttachment, "config" | "result">;
 const FALSE_ALARMS: readonly [
   plugin: RegExp,
   msg: RegExp,
-  isFalse: (attachment: Attachment, match: readonly string[]) => boolean,
+  isFalse: (attachment: CheckedAttachment, match: readonly string[]) => boolean,
 ][] = [
   // Until 1.1.1, the rules of one family are searched in both.
   [
@@ -48,7 +48,7 @@ const FALSE_ALARMS: readonly [
 ];
 
 function hasFamily(
-  attachment: Attachment,
+  attachment: CheckedAttachment,
   family: string | undefined,
 ): boolean {
   return listAddresses(attachment)
@@ -58,7 +58,7 @@ function hasFamily(
 /** Reports whether a difference is a false alarm of a Go plugin. */
 export function isFalseAlarm(
   { directories: { pluginDirs } }: Pick<NodeReader, "directories">,
-  attachment: Attachment,
+  attachment: CheckedAttachment,
   { plugin: type, msg }: { readonly plugin: string; readonly msg: string },
 ): boolean {
   const path = ifPossible(() => findExecutable(type, pluginDirs));

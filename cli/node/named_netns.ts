@@ -74,7 +74,7 @@ export function isNetns(path: string): boolean | undefined {
 }
 
 /** Lists the entries of the directory, sorted by name. */
-export function listNamed(): NamedNetns[] {
+export function listNamedNetns(): NamedNetns[] {
   return listNames().map((name) => {
     const path = `${NETNS_DIRECTORY}/${name}`;
     const found = isNetns(path);

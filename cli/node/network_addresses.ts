@@ -14,7 +14,7 @@ import {
   readNetworkInterface,
 } from "../../plugins/parts/address/network_interface.ts";
 import { typeHas } from "../../plugins/parts/traits.ts";
-import { listPlugins } from "./ipam_claims.ts";
+import { listCachedPlugins } from "./ipam_claims.ts";
 import type { NodeAttachment } from "./node_attachments.ts";
 import { formatTime } from "../../base/time.ts";
 import { ipamTypeOf } from "../../cni/config/ipam.ts";
@@ -47,7 +47,7 @@ export type LeaseView =
 export function findAsking(
   { config }: Pick<NodeAttachment, "config">,
 ): PluginConf | undefined {
-  return listPlugins(config)
+  return listCachedPlugins(config)
     .find((conf) => typeHas(ipamTypeOf(conf.document), "asks over link"));
 }
 

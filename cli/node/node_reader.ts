@@ -34,7 +34,7 @@ import {
   toolCommand,
 } from "./network.ts";
 import { type NodeDaemon, readNodeDaemon } from "./node_daemon.ts";
-import { listPluginFiles, type PluginFile } from "./plugin_file.ts";
+import { type CniPathFile, listPluginFiles } from "./plugin_file.ts";
 import { typesWithIpam } from "../../cni/config/ipam.ts";
 
 /** Where to look. */
@@ -106,7 +106,7 @@ export class NodeReader implements Disposable {
   #host: Rtnl | undefined;
   #configuration: ConfigurationFiles | undefined;
   #attachments: readonly NodeAttachment[] | undefined;
-  #plugins: Promise<readonly PluginFile[]> | undefined;
+  #plugins: Promise<readonly CniPathFile[]> | undefined;
   readonly #daemons = new Map<string, Promise<NodeDaemon>>();
 
   /** Opens nothing yet. */
@@ -178,7 +178,7 @@ export class NodeReader implements Disposable {
   }
 
   /** The plugins in CNI_PATH, with their versions. */
-  plugins(): Promise<readonly PluginFile[]> {
+  plugins(): Promise<readonly CniPathFile[]> {
     const { env, signal: interrupt, directories } = this;
     const timeoutMs = VERSION_TIMEOUT_MS;
     return this.#plugins ??= listPluginFiles(directories.pluginDirs, {

@@ -35,7 +35,7 @@ const TOOLS = ["cnitool", "cni-multus"];
 export type FileOrigin = "ours" | "copy" | "other";
 
 /** A file in a directory of CNI_PATH. */
-export interface PluginFile {
+export interface CniPathFile {
   readonly name: string;
   readonly path: string;
   readonly origin: FileOrigin;
@@ -50,7 +50,7 @@ export interface PluginFile {
 }
 
 /** Options of the requests for versions. */
-export interface Probe {
+export interface ProbeOptions {
   readonly env: Environment;
   /** Ends all requests. */
   readonly interrupt: AbortSignal;
@@ -68,10 +68,10 @@ const PROBES_AT_ONCE = 4;
  */
 export async function listPluginFiles(
   directories: readonly string[],
-  probe: Probe,
-): Promise<PluginFile[]> {
+  probe: ProbeOptions,
+): Promise<CniPathFile[]> {
   const candidates = directories.flatMap(listCandidates);
-  const files: PluginFile[] = [];
+  const files: CniPathFile[] = [];
   const queue = candidates.entries();
   const work = async (): Promise<void> => {
     for (const [index, candidate] of queue) {
@@ -130,8 +130,8 @@ function isExecutable(mode: number | null): boolean {
 async function inspect(
   candidate: Candidate,
   all: readonly Candidate[],
-  probe: Probe,
-): Promise<PluginFile> {
+  probe: ProbeOptions,
+): Promise<CniPathFile> {
   const { name, path } = candidate;
   const first = all.find((other) => other.name === name);
   const shadowedBy = first === candidate ? undefined : first?.path;
@@ -177,15 +177,15 @@ function findFileProblem(path: string): string | undefined {
 
 /** Reports whether a file is not a plugin, although it is among them. */
 export function isTool(
-  { name, origin }: Pick<PluginFile, "name" | "origin">,
+  { name, origin }: Pick<CniPathFile, "name" | "origin">,
 ): boolean {
   // A plugin of another project can be called cni, as in k3s.
   return TOOLS.includes(name) || origin !== "other" && name === "cni";
 }
 
 async function askVersions(
-  file: Pick<PluginFile, "name" | "path" | "origin" | "plugin">,
-  { env, interrupt, timeoutMs }: Probe,
+  file: Pick<CniPathFile, "name" | "path" | "origin" | "plugin">,
+  { env, interrupt, timeoutMs }: ProbeOptions,
 ): Promise<readonly string[]> {
   if (isTool(file)) return [];
   const { path, origin, plugin = "" } = file;

@@ -3,10 +3,10 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { PluginDirectory } from "../../tests/_harness/plugin_directory.ts";
 import {
+  type CniPathFile,
   findNameless,
   findOwnType,
   listPluginFiles,
-  type PluginFile,
 } from "./plugin_file.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
@@ -15,7 +15,7 @@ const VERSION = `echo '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'`;
 function list(
   directories: readonly string[],
   timeoutMs = 10_000,
-): Promise<PluginFile[]> {
+): Promise<CniPathFile[]> {
   const interrupt = new AbortController().signal;
   const env = { PATH: Deno.env.get("PATH") ?? "" };
   return listPluginFiles(directories, { env, interrupt, timeoutMs });

@@ -8,7 +8,7 @@ import { resolve } from "@std/path/posix";
 import { ifPossible, isTaken } from "../../base/files/io.ts";
 import { findFileId } from "../../base/files/same_file.ts";
 import { findNearest } from "../../base/command_line/suggest.ts";
-import { findNetnsProblem, listNamed, pathOfName } from "./named_netns.ts";
+import { findNetnsProblem, listNamedNetns, pathOfName } from "./named_netns.ts";
 import type { Directories } from "./network.ts";
 import {
   isOfNetns,
@@ -246,7 +246,9 @@ function suggest(text: string, all: readonly NodeAttachment[]): string {
     names.set(pod.slice(pod.indexOf("/") + 1), pod);
     names.set(pod, pod);
   }
-  for (const { name } of ifPossible(listNamed) ?? []) names.set(name, name);
+  for (const { name } of ifPossible(listNamedNetns) ?? []) {
+    names.set(name, name);
+  }
   const nearest = names.has(text) ? text : findNearest(text, [...names.keys()]);
   const name = nearest && names.get(nearest);
   return name ? `; did you mean "${name}"?` : "";

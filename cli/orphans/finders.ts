@@ -11,9 +11,9 @@ import {
   NetworkRuntime,
 } from "../../libcni/mod.ts";
 import type { Orphan, OrphanOwner } from "../../metadata/orphans.ts";
-import { addressesOf } from "../../plugins/parts/evidence/evidence.ts";
+import { cachedAddressesOf } from "../../plugins/parts/evidence/evidence.ts";
 import { netnsOf } from "../../libcni/cached_result.ts";
-import { listPlugins, readConfs, type Scene } from "./search.ts";
+import { listNestedPlugins, readConfs, type Scene } from "./search.ts";
 import { listFiles } from "../../base/files/list_files.ts";
 import {
   FileLock,
@@ -47,7 +47,7 @@ function findCached(scene: Scene, cacheDir: string): Orphan[] {
     const { network, containerId, ifName, path, since } = attachment;
     const reason = scene.evidence.findReason({
       container: containerId,
-      addresses: addressesOf(attachment),
+      addresses: cachedAddressesOf(attachment),
       netns: netnsOf(attachment),
       since,
     });
@@ -131,7 +131,7 @@ function typeOf(conf: JsonObject): string {
 
 /** Asks each plugin outside of this project that a configuration names. */
 export async function askOthers(scene: Scene): Promise<Orphan[]> {
-  const confs = readConfs(scene).flatMap(listPlugins)
+  const confs = readConfs(scene).flatMap(listNestedPlugins)
     .filter((conf) => !pluginNames.includes(typeOf(conf))).toArray();
   const orphans: Orphan[] = [];
   for (const [type, own] of Map.groupBy(confs, typeOf)) {

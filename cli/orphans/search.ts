@@ -103,7 +103,7 @@ export function listStatePlaces(
         : [[type, { key: state.key, paths: new Set([state.usual]) }] as const]
     ),
   );
-  for (const plugin of readConfs(search).flatMap(listPlugins)) {
+  for (const plugin of readConfs(search).flatMap(listNestedPlugins)) {
     const type = String(findValue(plugin, "type"));
     const { key = "", paths } = places.get(type) ?? {};
     const path = findValue(plugin, key);
@@ -115,12 +115,12 @@ export function listStatePlaces(
 }
 
 /** Lists the plugins in a configuration, however deep they are nested. */
-export function listPlugins(value: unknown): JsonObject[] {
-  if (Array.isArray(value)) return value.flatMap(listPlugins);
+export function listNestedPlugins(value: unknown): JsonObject[] {
+  if (Array.isArray(value)) return value.flatMap(listNestedPlugins);
   if (!isObject(value)) return [];
   const isPlugin = typeof findValue(value, "type") === "string";
   const own = isPlugin ? [value as JsonObject] : [];
-  return [...own, ...Object.values(value).flatMap(listPlugins)];
+  return [...own, ...Object.values(value).flatMap(listNestedPlugins)];
 }
 
 /** Lists the directories with caches of attachments: the runtimes' and multus'. */

@@ -8,7 +8,7 @@ import { SPEC_VERSIONS } from "../../cni/version.ts";
 import type { Output } from "../../base/command_line/command.ts";
 import type { CniCall } from "../flags.ts";
 import { chooseExitCode, readDirectories } from "../node/network.ts";
-import { listPluginFiles, type PluginFile } from "../node/plugin_file.ts";
+import { type CniPathFile, listPluginFiles } from "../node/plugin_file.ts";
 import { type Column, formatListing } from "../../base/command_line/table.ts";
 import { isDirectory } from "../../base/files/io.ts";
 
@@ -57,17 +57,17 @@ function formatVersions(versions: readonly string[]): string {
 }
 
 /** Also names the plugin if the file has a different name. */
-function describeOrigin({ name, origin, plugin = name }: PluginFile): string {
+function describeOrigin({ name, origin, plugin = name }: CniPathFile): string {
   return plugin === name ? origin : `${origin} (${plugin})`;
 }
 
-function describeProblem({ problem, shadowedBy }: PluginFile): string {
+function describeProblem({ problem, shadowedBy }: CniPathFile): string {
   return [problem, shadowedBy && `not used: ${shadowedBy} comes first`]
     .filter((text) => text !== undefined).join("; ");
 }
 
 // NAME and PATH identify a plugin.
-const COLUMNS: readonly Column<PluginFile>[] = [
+const COLUMNS: readonly Column<CniPathFile>[] = [
   { heading: "NAME", cell: ({ name }) => name },
   {
     heading: "VERSIONS",

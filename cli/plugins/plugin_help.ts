@@ -7,7 +7,7 @@
 import { printAndExit } from "../../cni/call/answer.ts";
 import { COMMANDS } from "../../cni/call/args.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
-import { explain } from "../explain/explain.ts";
+import { explainKey } from "../explain/explain.ts";
 import { makeSchemas } from "../explain/make.ts";
 import { findKey } from "../explain/schemas.ts";
 
@@ -16,7 +16,7 @@ export async function printHelp(name: string): Promise<never> {
   const key = findKey(await makeSchemas(), name);
   const text = typeof key === "string"
     ? key
-    : `${explain(key, chooseStyle(false))}\n\n` +
+    : `${explainKey(key, chooseStyle(false))}\n\n` +
       "Runtimes set CNI_COMMAND to " + COMMANDS.join(", ") +
       " or VERSION, and pass the configuration on stdin.";
   printAndExit({ stdout: `${text}\n`, exitCode: 0 });

@@ -14,7 +14,7 @@ import type { CniCall } from "../flags.ts";
 import { readDirectories } from "../node/network.ts";
 import { Endpoints, type ProbeEndpoint } from "./endpoint.ts";
 import { probeAll } from "./run.ts";
-import { listNamed, type Wanted } from "./targets.ts";
+import { listNamedProbes, type Wanted } from "./targets.ts";
 
 /** Pings from A to B and back, and connects from A to B if a port is given. */
 export async function probe(
@@ -76,6 +76,6 @@ function listTo(
 ): Wanted[] {
   if (subject.origin.source.family !== address.family) return [];
   return [undefined, ...port === undefined ? [] : [port]].flatMap((port) =>
-    listNamed(subject.origin, subject, to, { address, port })
+    listNamedProbes(subject.origin, subject, to, { address, port })
   ).map((wanted) => ({ ...wanted, peer }));
 }

@@ -35,7 +35,7 @@ import { findDrop, type PlacedStep, type Trace } from "./trace.ts";
  *
  * @param subnet The container's, for rules that accept it
  */
-export function explain(
+export function explainLoss(
   trace: Trace,
   node: NodeReader,
   subnet: Cidr,

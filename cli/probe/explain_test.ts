@@ -3,13 +3,13 @@ import { rootTest } from "../../testing/capabilities.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { DoctorScene } from "../doctor/testing/scene.ts";
-import { explain, explainPolicy } from "./explain.ts";
+import { explainLoss, explainPolicy } from "./explain.ts";
 import { originOfNode } from "./targets.ts";
 import type { CountedRule } from "./legacy_rules.ts";
 import type { Trace } from "./trace.ts";
 
 rootTest(
-  "explain() blames no rule for open ports if no packet was recorded",
+  "explainLoss() blames no rule for open ports if no packet was recorded",
   async () => {
     using scene = await DoctorScene.create();
     using node = scene.node();
@@ -50,8 +50,8 @@ rootTest(
     const explainWith = (
       isSelective: boolean,
       packets: Trace["packets"],
-    ): ReturnType<typeof explain> =>
-      explain(
+    ): ReturnType<typeof explainLoss> =>
+      explainLoss(
         traceWith(isSelective, packets),
         node,
         Cidr.parse("10.2.0.0/24"),

@@ -26,7 +26,7 @@ import { formatProbed, toCauses, toShown } from "./show.ts";
 import {
   hasHostPorts,
   listHostPorts,
-  listNamed,
+  listNamedProbes,
   listWanted,
   originOfNode,
   type Wanted,
@@ -71,7 +71,7 @@ export async function probePod(
       const to = subject.origin.name;
       return origin === undefined
         ? []
-        : listNamed(origin, subject, to, { address: ip, port }, sender);
+        : listNamedProbes(origin, subject, to, { address: ip, port }, sender);
     }
     if (destination.address !== undefined) {
       const peer = findOther(
@@ -84,7 +84,7 @@ export async function probePod(
           ) === true,
       );
       const to = { address, port };
-      return listNamed(subject.origin, subject, `${address}`, to, peer);
+      return listNamedProbes(subject.origin, subject, `${address}`, to, peer);
     }
     const peer = findOther(
       node,

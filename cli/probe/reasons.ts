@@ -66,9 +66,9 @@ export function explainReason(
   if (reason === "NETFILTER_DROP") {
     return explainConntrack(node) ??
       // A policy that refuses what this node sends leaves no packet to be dropped.
-      (ended === undefined ? explainPolicy(trace, node) : undefined);
+      (ended === undefined ? explainXfrmPolicy(trace, node) : undefined);
   }
-  if (reason === "XFRM_POLICY") return explainPolicy(trace, node);
+  if (reason === "XFRM_POLICY") return explainXfrmPolicy(trace, node);
   if (reason === "IP_RPFILTER" && last !== undefined) {
     return {
       check: "rp-filter",
@@ -133,7 +133,7 @@ function explainConntrack(node: NodeReader): Cause | undefined {
 }
 
 /** Finds an IPsec policy that drops packets or answers, or requires a tunnel for them. */
-function explainPolicy(
+function explainXfrmPolicy(
   { probe: { from, destination: to } }: Trace,
   node: NodeReader,
 ): Cause | undefined {

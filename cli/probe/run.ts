@@ -11,7 +11,7 @@ import { listRouters, listUplinks } from "../node/routers.ts";
 import { readSysctlOf } from "../node/sysctls.ts";
 import type { Cause } from "./cause.ts";
 import { FAR, type ProbeEndpoint } from "./endpoint.ts";
-import { explain, explainPolicy, explainUntranslated } from "./explain.ts";
+import { explainLoss, explainPolicy, explainUntranslated } from "./explain.ts";
 import { explainEnd, findEnded } from "./reasons.ts";
 import { explainRedirect } from "./explain_link.ts";
 import { explainPath } from "./explain_path.ts";
@@ -139,7 +139,7 @@ async function findTaken(
     const { connection, packets: [first] } = trace;
     const lost = { ...answer, isReached: false };
     if (findDrop(trace) ?? findEnded(trace)) {
-      const cause = explain(trace, node, subject.start.address.masked());
+      const cause = explainLoss(trace, node, subject.start.address.masked());
       if (cause?.isIntended) return [];
       if (cause !== undefined) return [[wanted, lost] as const];
     }
@@ -284,7 +284,7 @@ async function findCause(
     const cause = await explainPaths();
     if (cause !== undefined) return cause;
   }
-  const reported = explain(traced, node, subject.start.address.masked());
+  const reported = explainLoss(traced, node, subject.start.address.masked());
   if (reported !== undefined) return reported;
   const { probe } = wanted;
   const hops = listHops(node, wanted);

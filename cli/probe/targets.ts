@@ -139,7 +139,7 @@ const GATEWAY = "its gateway";
  * @param subject The container at either end
  * @param sender The container that sends, if it is not the subject
  */
-export function listNamed(
+export function listNamedProbes(
   from: PacketOrigin,
   subject: ProbeEndpoint,
   to: string,

@@ -18,7 +18,7 @@ import { getTarget } from "../node/target.ts";
 import { NodeReader } from "../node/node_reader.ts";
 import { countPools } from "../node/pools.ts";
 import type { CniCall } from "../flags.ts";
-import { listNamed } from "../node/named_netns.ts";
+import { listNamedNetns } from "../node/named_netns.ts";
 import { chooseExitCode, readDirectories } from "../node/network.ts";
 import { listSandboxes, readNode, type Sandbox } from "./live.ts";
 import { formatMermaid, formatTree } from "./tree.ts";
@@ -92,7 +92,7 @@ function choose(call: CniCall): Sandbox[] {
   const directories = readDirectories(call);
   const [name] = call.args;
   if (name === undefined) {
-    const named = listNamed().filter(({ isNetns }) => isNetns !== false);
+    const named = listNamedNetns().filter(({ isNetns }) => isNetns !== false);
     return listSandboxes(
       listNodeAttachments(directories),
       named.map(({ path }) => path),

@@ -12,7 +12,7 @@ import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
 
 /** The live state of an interface. */
-export interface LiveInterface {
+export interface InterfaceState {
   readonly link: Link;
   readonly addresses: readonly Address[];
   /** Routes of all tables by this interface. */
@@ -25,7 +25,7 @@ export interface LiveInterface {
  */
 export function listDifferences(
   whole: Result,
-  { link, addresses, routes }: LiveInterface,
+  { link, addresses, routes }: InterfaceState,
 ): string[] {
   const result = withoutLearned(whole);
   const own = result.interfaces.findIndex(({ name, sandbox }) =>

@@ -14,7 +14,7 @@ import {
 } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import type { Route } from "../../ffi/rtnl/route.ts";
-import { findAttachedClaim } from "../node/ipam_claims.ts";
+import { findCachedClaim } from "../node/ipam_claims.ts";
 import { readNetworkAddresses } from "../node/network_addresses.ts";
 import type { NodeAttachment } from "../node/node_attachments.ts";
 import { resultOf } from "../../libcni/cached_result.ts";
@@ -104,7 +104,7 @@ export function viewGone(
 
 /** Names the IPAMClaim of an attachment. */
 function nameClaim(attachment: NodeAttachment): string | null {
-  const claim = findAttachedClaim(attachment);
+  const claim = findCachedClaim(attachment);
   return claim === undefined ? null : `${claim.namespace}/${claim.name}`;
 }
 

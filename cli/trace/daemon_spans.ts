@@ -13,7 +13,7 @@ import type { Plugin } from "../../cni/plugin.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import type { CallTrace } from "../../daemon/server/calls.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
-import { describeAttachment, traceLocks, wrapPlugin } from "./plugin_calls.ts";
+import { describeSubject, traceLocks, wrapPlugin } from "./plugin_calls.ts";
 import { tracePrograms } from "./deno_calls.ts";
 import { traceNetlink } from "./netlink_calls.ts";
 import { type OtelSettings, readOtelSettings } from "./otel_settings.ts";
@@ -96,7 +96,7 @@ function followCalls(recorder: SpanRecorder): CallTrace {
     async around({ plugin, env }, run): ReturnType<typeof run> {
       const begun = recorder.beginCall(
         env,
-        describeAttachment(plugin.name, env),
+        describeSubject(plugin.name, env),
       );
       return await begun.within(async () => {
         const ended = await run();

@@ -77,7 +77,7 @@ function attributesOf({ containerId, ifName }: CmdArgs): SpanAttributes {
  * @param plugin The plugin's type
  * @param network The network's name, if it is known
  */
-export function describeAttachment(
+export function describeSubject(
   plugin: string,
   env: Environment,
   network?: string,

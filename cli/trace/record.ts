@@ -70,21 +70,21 @@ const SECRET_TEXTS = [
 ];
 
 /** Replaces the values of keys that look like secrets. */
-export function maskSecrets(value: unknown): unknown {
+export function maskSecretValues(value: unknown): unknown {
   if (typeof value === "string") {
     return SECRET_TEXTS.reduce(
       (text, pattern) => text.replaceAll(pattern, "$1***"),
       value,
     );
   }
-  if (Array.isArray(value)) return value.map(maskSecrets);
+  if (Array.isArray(value)) return value.map(maskSecretValues);
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [
       key,
       SECRET.test(key) && inner !== null && typeof inner !== "boolean"
         ? "***"
-        : maskSecrets(inner),
+        : maskSecretValues(inner),
     ]),
   );
 }

@@ -10,7 +10,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import { describeError } from "../../base/error.ts";
 import { SyscallError } from "../../ffi/errno.ts";
 import type { StepKind } from "./record.ts";
-import { maskSecrets } from "./record.ts";
+import { maskSecretValues } from "./record.ts";
 import type { OtelSettings } from "./otel_settings.ts";
 import { type Begun, type Ending, Recorder, type Subject } from "./recorder.ts";
 import {
@@ -172,7 +172,7 @@ function toSpan(
 }
 
 function mask(text: string): string {
-  return String(maskSecrets(text));
+  return String(maskSecretValues(text));
 }
 
 function nameError(error: unknown): string {

@@ -11,7 +11,7 @@ import { traceNetlink } from "./netlink_calls.ts";
 import { describeError } from "../../base/error.ts";
 import type { JsonObject } from "../../base/json/json.ts";
 import { openRegularFile } from "../../ffi/file/regular_file.ts";
-import { formatRecord, maskSecrets, type TraceRecord } from "./record.ts";
+import { formatRecord, maskSecretValues, type TraceRecord } from "./record.ts";
 import { type Begun, type Ending, Recorder, type Subject } from "./recorder.ts";
 
 /**
@@ -93,7 +93,7 @@ class FileRecorder extends Recorder {
       pid: Deno.pid,
       ...error !== undefined && { error: describeError(error) },
       ...Object.keys(details).length > 0 && {
-        detail: maskSecrets(details) as JsonObject,
+        detail: maskSecretValues(details) as JsonObject,
       },
     };
     try {

@@ -9,7 +9,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import { exchange } from "../../ffi/socket/tcp.ts";
 import { Ip } from "../../net/ip.ts";
 import {
-  describeAttachment,
+  describeSubject,
   type Loaders,
   traceLocks,
   tracePlugins,
@@ -46,7 +46,7 @@ export async function startSpans(
     if (spans.length < MAX_SPANS) spans.push(span);
     else dropped++;
   });
-  const root = recorder.beginCall(env, describeAttachment(program, env), 0);
+  const root = recorder.beginCall(env, describeSubject(program, env), 0);
   recorder.setRoot(root);
   tracePlugins(recorder, loaders as Loaders);
   tracePrograms(recorder);

@@ -14,7 +14,7 @@ import { TestHosts } from "../../testing/test_hosts.ts";
 import { assertSuccess } from "../../tests/_harness/call_outcome.ts";
 import {
   formatRecord,
-  maskSecrets,
+  maskSecretValues,
   parseTrace,
   type TraceRecord,
 } from "./record.ts";
@@ -163,11 +163,11 @@ Deno.test("drawTrace() puts overlapping steps into lanes of their own", () => {
   assert(!svg.includes("<title>a <title>"));
 });
 
-Deno.test("maskSecrets() masks secrets in texts", () => {
+Deno.test("maskSecretValues() masks secrets in texts", () => {
   const text =
     `https://me:abc@host/, {"token": "abc"}, {\\"password\\":\\"abc\\"}`;
   assertEquals(
-    maskSecrets([text, "TOKEN=abc;K8S_POD_NAME=web", "10.1.2.3/24"]),
+    maskSecretValues([text, "TOKEN=abc;K8S_POD_NAME=web", "10.1.2.3/24"]),
     [
       `https://***@host/, {"token": "***"}, {\\"password\\":\\"***\\"}`,
       "TOKEN=***;K8S_POD_NAME=web",
@@ -176,8 +176,8 @@ Deno.test("maskSecrets() masks secrets in texts", () => {
   );
 });
 
-Deno.test("maskSecrets() masks values by their keys", () => {
-  const masked = maskSecrets({
+Deno.test("maskSecretValues() masks values by their keys", () => {
+  const masked = maskSecretValues({
     password: "x",
     nested: [{ authToken: { a: 1 } }],
     key: "y",

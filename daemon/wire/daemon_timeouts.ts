@@ -62,7 +62,7 @@ export async function recordTimeout(
     const { openRegularFile } = await import("../../ffi/file/regular_file.ts");
     const path = timeoutsFile(socket);
     append(openRegularFile(path), `${now} ${waitedMs}\n`);
-    const waited = readTimeouts(path)
+    const waited = readOrReset(path)
       .map(([time, ms]) => isRecent(time, now) ? ms : 0);
     if (waited.reduce((sum, ms) => sum + ms, 0) < MAX_WAITED_MS) return;
     openRegularFile(offFile(socket)).close();
@@ -130,7 +130,7 @@ function append(file: Deno.FsFile, line: string): void {
 }
 
 /** Reads the timeouts. A file that has become too large is removed, with its old lines. */
-function readTimeouts(path: string): [time: number, waitedMs: number][] {
+function readOrReset(path: string): [time: number, waitedMs: number][] {
   if (Deno.lstatSync(path).size > MAX_BYTES) {
     removeQuietly(path);
     return [];

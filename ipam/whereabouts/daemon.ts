@@ -18,7 +18,12 @@ import { Informer } from "../../kube/resident/informer.ts";
 import { Upstream } from "../../kube/resident/upstream.ts";
 import { Cidr } from "../../net/cidr.ts";
 import { WhereaboutsApi } from "./api.ts";
-import { addressesOf, ALL_CLAIMS, ClaimApi, hasEnded } from "./claims/api.ts";
+import {
+  ALL_CLAIMS,
+  ClaimApi,
+  hasEnded,
+  podAddressesOf,
+} from "./claims/api.ts";
 import {
   CLAIM_UID,
   type IpamClaim,
@@ -27,7 +32,7 @@ import {
 import { reservationName } from "./objects.ts";
 import { createWhereabouts } from "./plugin.ts";
 import { findClaimRecord } from "./pools.ts";
-import { releaseClaim } from "./release.ts";
+import { releaseAllocation } from "./release.ts";
 import type { OpenClient } from "./session.ts";
 
 /** whereabouts in a daemon. */
@@ -278,13 +283,13 @@ async function releaseGone(
   if (found?.metadata?.uid === uid) return "exists";
   // Only pods of its namespace can use a claim.
   const used = (await claims.listPods(namespace, ""))
-    .filter((pod) => !hasEnded(pod)).flatMap(addressesOf);
+    .filter((pod) => !hasEnded(pod)).flatMap(podAddressesOf);
   const all = ips.map((text) => Cidr.parse(text));
   if (all.some(({ ip }) => used.includes(String(ip)))) return "used";
   for (const address of all) {
     const key = { namespace, name, uid };
     const held = await findClaimRecord(api, networkName, key, address);
-    if (held !== undefined) await releaseClaim(held, api);
+    if (held !== undefined) await releaseAllocation(held, api);
     const reserved = reservationName(networkName, address.ip);
     const { metadata } = await api.findReservation(reserved) ?? {};
     if (metadata?.annotations?.[CLAIM_UID] !== uid) continue;

@@ -12,7 +12,7 @@ import { NoSliceError, type Pool } from "./pools.ts";
 import type { UsedClaim } from "./allocation_files.ts";
 import {
   placeOf,
-  releaseClaim,
+  releaseAllocation,
   releaseOwned,
   removeRecords,
 } from "./release.ts";
@@ -69,7 +69,7 @@ async function releaseRecorded(
   await tryAll(
     claims.map((claim): TearDownStep => [
       `release offset ${claim.key} of IPPool "${claim.pool}"`,
-      () => named(releaseClaim(claim, api, removed.has(placeOf(claim)))),
+      () => named(releaseAllocation(claim, api, removed.has(placeOf(claim)))),
     ]),
   );
   files.remove(owner);
@@ -125,7 +125,7 @@ async function named(work: Promise<void>): Promise<void> {
  *
  * @throws {KubeError} If a request failed; the rest is released
  */
-export async function releaseStale(session: Session): Promise<void> {
+export async function releaseStaleAttachments(session: Session): Promise<void> {
   const { call: { validAttachments: valid }, files, api } = session;
   // A missing list is not an empty list: the valid attachments are unknown.
   if (valid === undefined) return;

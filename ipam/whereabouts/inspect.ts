@@ -64,7 +64,7 @@ function findSettings(document: JsonObject): Settings | undefined {
 }
 
 /** The state of a claim in the API server. */
-export interface ClaimState {
+export interface StoredClaim {
   readonly exists: boolean;
   /** Its addresses for which no pool has its record. */
   readonly unrecorded: readonly string[];
@@ -78,8 +78,8 @@ export async function readClaims(
   claims: readonly AttachedClaim[],
   env: Environment,
   aborted: AbortSignal,
-): Promise<Map<AttachedClaim, ClaimState>> {
-  const states = new Map<AttachedClaim, ClaimState>();
+): Promise<Map<AttachedClaim, StoredClaim>> {
+  const states = new Map<AttachedClaim, StoredClaim>();
   await askClusters(claims, env, aborted, (client, limits) => {
     const api = new ClaimApi(client, limits);
     return async (claim): Promise<void> => {
@@ -142,7 +142,7 @@ async function readClaim(
   claim: AttachedClaim,
   api: ClaimApi,
   pools: WhereaboutsApi,
-): Promise<ClaimState> {
+): Promise<StoredClaim> {
   const found = await api.find(claim.namespace, claim.name);
   if (found === undefined || found.metadata?.uid !== claim.uid) {
     return { exists: false, unrecorded: [] };

@@ -68,8 +68,8 @@ export function createWhereabouts(
 
     async gc(call): Promise<void> {
       if (!isConfigured(call, await import("./settings.ts"))) return;
-      const { releaseStale } = await import("./del.ts");
-      await run(call, releaseStale);
+      const { releaseStaleAttachments } = await import("./del.ts");
+      await run(call, releaseStaleAttachments);
     },
 
     async status(call): Promise<void> {

@@ -27,7 +27,7 @@ const MAX_REFUSALS = 20;
  * @throws {CniError} 11 if the server keeps refusing
  * @throws {KubeError}
  */
-export async function releaseClaim(
+export async function releaseAllocation(
   claim: PoolAllocation,
   api: WhereaboutsApi,
   isRemoved = false,
@@ -73,7 +73,7 @@ export function placeOf({ pool, key }: PoolAllocation): string {
 
 /**
  * Removes many records with each patch, because the server reads and writes the whole
- * pool for each patch. {@linkcode releaseClaim} removes the remaining records.
+ * pool for each patch. {@linkcode releaseAllocation} removes the remaining records.
  *
  * @returns The places of the removed records
  */
@@ -121,7 +121,7 @@ export async function undoClaim(
   log: Log,
 ): Promise<void> {
   try {
-    await releaseClaim(claim, api);
+    await releaseAllocation(claim, api);
   } catch (error) {
     const { pool, key } = claim;
     const problem = describeError(error);
@@ -174,7 +174,7 @@ async function releaseRecord(
   const isOwn = podref === value.podref && ifname === value.ifname;
   const uid = isOwn ? found?.metadata?.uid : undefined;
   const claim = { pool: pool.name, key, value };
-  await releaseClaim(
+  await releaseAllocation(
     uid ? { ...claim, reservation: { name, uid } } : claim,
     api,
   );

@@ -43,7 +43,7 @@ export async function setAside(
     const pool = pools.find(({ range }) => contains(range, conflict.ip));
     if (pool === undefined) continue;
     if (!await setRecordAside(session, pool, conflict)) continue;
-    await deleteReservation(session, conflict);
+    await deleteOwnReservation(session, conflict);
   }
 }
 
@@ -95,7 +95,7 @@ function releasing({ key, value }: PoolRecord): PatchOperation[] {
 }
 
 /** Ranges that contain the address too find out by themselves. */
-async function deleteReservation(
+async function deleteOwnReservation(
   { api, owner, settings: { isOverlapping, networkName } }: Session,
   { ip }: Conflict,
 ): Promise<void> {

@@ -54,7 +54,7 @@ export function redirect(
     existing = addIngress(traffic, from.index);
     const place = existing === undefined
       ? ALONE
-      : findPlace(traffic, existing, to.index);
+      : clearPlace(traffic, existing, to.index);
     traffic.filter.add({
       ifindex: from.index,
       ...place,
@@ -100,7 +100,7 @@ function addIngress(
  * Finds the filter's position in an existing qdisc. Removes the filter of an
  * interrupted ADD.
  */
-function findPlace(
+function clearPlace(
   traffic: TrafficControl,
   { kind, ifindex }: Qdisc,
   to: number,

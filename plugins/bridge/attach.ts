@@ -17,7 +17,7 @@ import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { isAnnouncementSuppressed } from "../../cni/result/announcement.ts";
 import { announce } from "../parts/address/announce.ts";
 import { attachmentOf } from "../parts/owner/attachment.ts";
-import { checkRouteValues, withAction } from "../parts/link/configure_link.ts";
+import { withAction } from "../parts/link/configure_link.ts";
 import { requestedIpsOf } from "../parts/address/free_ip.ts";
 import {
   ensureForwarding,
@@ -26,7 +26,7 @@ import {
 import {
   awaitDetection,
   configureInterface,
-  releaseOnFailure,
+  leaseAddresses,
 } from "../parts/address/sandbox_addresses.ts";
 import { describeLink } from "../parts/link/describe_link.ts";
 import {
@@ -90,19 +90,11 @@ export async function reserveMac(
  * @throws {CniError} The IPAM plugin's; 7 if its result is invalid, or 7 and 11
  *   if the call asked for an address that another has
  */
-export async function leaseAddresses(
+export async function leaseRoutedAddresses(
   { call, settings, host, rollback }: Adding,
 ): Promise<Result> {
   if (!settings.isLayer3) return emptyResult();
-  const lease = await call.ipam.add();
-  releaseOnFailure(call, rollback);
-  checkRouteValues(lease.routes);
-  if (isAnnouncementSuppressed(lease)) {
-    const { hideFromNeighbours } = await import(
-      "../parts/address/hide_from_neighbours.ts"
-    );
-    hideFromNeighbours(call, lease, rollback);
-  }
+  const lease = await leaseAddresses(call, rollback, { mayBeEmpty: true });
   const routed = { ...lease, ...routedThroughBridge(lease, settings) };
   if (requestedIpsOf(routed, call).length > 0) {
     const { checkRequested } = await import("./requested.ts");

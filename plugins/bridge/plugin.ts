@@ -60,7 +60,7 @@ import {
   configureContainer,
   connectToBridge,
   dropSpoofedFrames,
-  leaseAddresses,
+  leaseRoutedAddresses,
   reserveMac,
 } from "./attach.ts";
 import { deleteOwnRoutes } from "./gateway.ts";
@@ -88,11 +88,11 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     // Before the bridge, which would stay if the result were refused.
     const early = asksOverLink(call.config)
       ? undefined
-      : await leaseAddresses(adding);
+      : await leaseRoutedAddresses(adding);
     const link = ensureBridge(host, settings);
     const veth = await connectToBridge(adding, link);
     await dropSpoofedFrames(adding, veth);
-    const leased = early ?? await leaseAddresses(adding);
+    const leased = early ?? await leaseRoutedAddresses(adding);
     const lease = await avoidConflicts(adding, veth, leased);
     const ends = await configureContainer(adding, veth, lease);
     const addresses = lease.ips.map(({ address }) => address);

@@ -18,7 +18,7 @@ import { elementFinder } from "../parts/firewall/orphan_elements.ts";
 import {
   addressIn,
   hostTableOf,
-  listTable,
+  listTableRules,
   searchIptables,
 } from "../parts/firewall/orphan_iptables.ts";
 
@@ -50,7 +50,7 @@ async function findAddresses(
   search: OrphanSearch,
   iptables: Iptables,
 ): Promise<Orphan[]> {
-  const rules = (await listTable(iptables))
+  const rules = (await listTableRules(iptables))
     .filter((rule) => ADDRESS_RULE.test(rule));
   const byAddress = Map.groupBy(rules, (rule) => String(addressIn(rule)[0]));
   return [...byAddress].flatMap(([address, own]) => {
@@ -77,7 +77,9 @@ async function findAddresses(
             changeRules(
               iptables,
               async () =>
-                (await listTable(iptables)).filter((rule) => own.includes(rule))
+                (await listTableRules(iptables)).filter((rule) =>
+                  own.includes(rule)
+                )
                   .map(deleteLineOf),
             ),
         );

@@ -23,9 +23,9 @@ import {
   OperationLog,
 } from "./operations/operation_log.ts";
 import {
+  type DefinedAttachment,
   type MissingNetworks,
   MissingNetworksWatch,
-  type PodAttachment,
 } from "./missing_networks.ts";
 import { type AddressedAttachment, AddressWatch } from "./address_watch.ts";
 import { createMultus } from "./plugin.ts";
@@ -44,7 +44,7 @@ export interface MultusServiceOptions extends ResidentOptions {
   readonly onStderr: (text: string) => void;
   /** Lists the attachments that are recorded on the node. */
   readonly attachments: () => Promise<
-    readonly (PodAttachment & AddressedAttachment)[]
+    readonly (DefinedAttachment & AddressedAttachment)[]
   >;
 }
 

@@ -13,7 +13,7 @@ import type { Environment } from "../../base/process/environment.ts";
 import { MULTUS_CACHE_DIR } from "../../cni/config/types.ts";
 import type { PluginConf } from "../../libcni/conf.ts";
 import { MULTUS_CONF_DIR } from "./model/config.ts";
-import type { MissingNetworks, PodAttachment } from "./missing_networks.ts";
+import type { DefinedAttachment, MissingNetworks } from "./missing_networks.ts";
 
 export type { MissingNetworks };
 export {
@@ -49,7 +49,7 @@ export interface MissingNetworksQuery {
   readonly env: Environment;
   readonly signal: AbortSignal;
   /** The attachments of the node, which name its pods. */
-  readonly attachments: readonly PodAttachment[];
+  readonly attachments: readonly DefinedAttachment[];
 }
 
 /**

@@ -31,7 +31,7 @@ export interface MissingNetworks {
 }
 
 /** An attachment on this node, with its pod and network definition. */
-export interface PodAttachment {
+export interface DefinedAttachment {
   /** The pod, `namespace/name`; undefined if unknown. */
   readonly pod: string | undefined;
   readonly ifName: string;
@@ -57,7 +57,7 @@ interface PodNetwork {
  */
 export async function findMissingNetworks(
   pod: Pod,
-  attachments: () => Promise<readonly PodAttachment[]>,
+  attachments: () => Promise<readonly DefinedAttachment[]>,
 ): Promise<string[]> {
   if (!mayLack(pod)) return [];
   const { namespace = "", name = "" } = pod.metadata ?? {};
@@ -167,7 +167,7 @@ export interface MissingNetworksOptions {
   /** The pods of the node. */
   readonly pods: Pick<Informer<Pod>, "list" | "isCurrent">;
   /** Lists the attachments that are recorded on the node. */
-  readonly attachments: () => Promise<readonly PodAttachment[]>;
+  readonly attachments: () => Promise<readonly DefinedAttachment[]>;
   /** Posts an event, in the background. */
   readonly post: (event: Event) => void;
   readonly log: Pick<Log, "warn">;
@@ -234,8 +234,8 @@ export class MissingNetworksWatch {
   }
 
   async #look(): Promise<void> {
-    let read: Promise<readonly PodAttachment[]> | undefined;
-    const attachments = (): Promise<readonly PodAttachment[]> =>
+    let read: Promise<readonly DefinedAttachment[]> | undefined;
+    const attachments = (): Promise<readonly DefinedAttachment[]> =>
       read ??= this.#options.attachments();
     const complete = new Map<string, string>();
     const lacking = new Map<string, Lacking>();

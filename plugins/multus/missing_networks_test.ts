@@ -4,9 +4,9 @@ import type { Event, Pod } from "../../kube/types.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
 import {
+  type DefinedAttachment,
   findMissingNetworks,
   MissingNetworksWatch,
-  type PodAttachment,
 } from "./missing_networks.ts";
 import type { CachedObject } from "../../kube/resident/informer.ts";
 import { cachedPod } from "./pod/cached_objects.ts";
@@ -48,7 +48,7 @@ function podOf(
 }
 
 const ONE = [MASTER, { name: "test/a", interface: "net1" }];
-const RECORD: PodAttachment = {
+const RECORD: DefinedAttachment = {
   pod: "test/web",
   ifName: "net1",
   isLive: true,
@@ -56,7 +56,7 @@ const RECORD: PodAttachment = {
 };
 
 Deno.test("findMissingNetworks() compares requests with the status and records", async (t) => {
-  const rows: Record<string, [Parts, string[], PodAttachment[]?]> = {
+  const rows: Record<string, [Parts, string[], DefinedAttachment[]?]> = {
     "no request": [{}, []],
     "all attached": [{ networks: "a", status: ONE }, []],
     "one of two": [{ networks: "a, other/b", status: ONE }, ["other/b"]],
@@ -135,7 +135,7 @@ Deno.test("findMissingNetworks() compares requests with the status and records",
   await eachRow(t, Object.entries(rows), async ([, row]) => {
     const [parts, expected, records = []] = row;
     const pod = podOf(parts);
-    const find = (): Promise<PodAttachment[]> => Promise.resolve(records);
+    const find = (): Promise<DefinedAttachment[]> => Promise.resolve(records);
     assertEquals(await findMissingNetworks(pod, find), expected);
     // The cached part of the pod says the same.
     const cached: Pod = JSON.parse(
@@ -175,7 +175,7 @@ Deno.test("MissingNetworksWatch reports a network that is missing in two checks,
         ].flatMap((pod) => cachedPod(pod) ?? []);
       },
     },
-    attachments(): Promise<PodAttachment[]> {
+    attachments(): Promise<DefinedAttachment[]> {
       reads++;
       return Promise.resolve([]);
     },

@@ -42,8 +42,8 @@ export function createMultus(
     call: Call<MultusConfig>,
     load: () => Promise<(session: Session) => Promise<T>>,
   ): Promise<T> => {
-    const { runOperation } = await import("./operations/session.ts");
-    return await runOperation(call, await load(), openCluster);
+    const { runInSession } = await import("./operations/session.ts");
+    return await runInSession(call, await load(), openCluster);
   };
   return definePlugin<MultusConfig>({
     name: "multus",

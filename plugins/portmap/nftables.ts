@@ -69,7 +69,11 @@ import {
   probeOfTable,
   TABLE,
 } from "./table.ts";
-import { type Found, isTaken, refusePortsOfIptables } from "./taken_ports.ts";
+import {
+  type Found,
+  isPortTaken,
+  refusePortsOfIptables,
+} from "./taken_ports.ts";
 
 /** How many elements one message has: their attribute is limited to 64 KiB. */
 const ELEMENTS_AT_ONCE = 150;
@@ -247,7 +251,7 @@ function planAddition(
     if (other === undefined) return true;
     // Another network of the container forwards the port: the first one wins.
     if (isSameContainer(owner, other)) return false;
-    if (isTaken(hostNetns, other)) return false;
+    if (isPortTaken(hostNetns, other)) return false;
     replaced.push(other);
     return true;
   });

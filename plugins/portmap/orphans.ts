@@ -31,7 +31,7 @@ import {
 import {
   addressIn,
   hostTableOf,
-  listTable,
+  listTableRules,
   searchIptables,
 } from "../parts/firewall/orphan_iptables.ts";
 import {
@@ -124,7 +124,7 @@ interface Chain {
 }
 
 async function listChains(iptables: Iptables): Promise<Chain[]> {
-  const rules = await listTable(iptables);
+  const rules = await listTableRules(iptables);
   return rules.flatMap((rule) => {
     const name = optionsOf(rule)("-j") ?? "";
     const owner = CHAIN.test(name) ? parseQuoted(commentOf(rule)) : undefined;

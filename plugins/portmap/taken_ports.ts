@@ -36,7 +36,7 @@ export interface Found extends Element {
  * @returns Whether the owner is alive
  * @throws {CniError} 11 if it is, and the element is a port
  */
-export function isTaken(hostNetns: string, element: Found): boolean {
+export function isPortTaken(hostNetns: string, element: Found): boolean {
   const port = decodePort(element);
   const isInUse = element.label
     ? isAlive(element)
@@ -69,7 +69,7 @@ export async function refusePortsOfNftables(
       .filter((one) =>
         wantedKeys.has(one.key.toHex()) && !isSameContainer(owner, one)
       )
-      .forEach((one) => isTaken(hostNetns, { ...one, set }));
+      .forEach((one) => isPortTaken(hostNetns, { ...one, set }));
   }
 }
 

@@ -72,7 +72,7 @@ export async function allocateByClaim(
   if (reference === undefined) return undefined;
   for (let tries = 1;; tries++) {
     const usable = await findUsableClaim(session, api, reference);
-    const ips = await allocate(session, api, usable);
+    const ips = await allocateForClaim(session, api, usable);
     const isWritten = await writeStatus(
       api,
       usable,
@@ -229,7 +229,7 @@ function isSameMachine(one: PodEvidence, other: PodEvidence): boolean {
 }
 
 /** Allocates the addresses, or finds existing allocations. */
-async function allocate(
+async function allocateForClaim(
   session: Session,
   api: ClaimApi,
   usable: UsableClaim,

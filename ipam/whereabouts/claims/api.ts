@@ -39,7 +39,9 @@ const NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status";
  * Lists the known addresses of a pod: the addresses in its network status, which multus
  * writes, and of its default network, which the kubelet reports.
  */
-export function addressesOf(pod: Pick<Pod, "metadata" | "status">): string[] {
+export function podAddressesOf(
+  pod: Pick<Pod, "metadata" | "status">,
+): string[] {
   const { podIPs = [] } = pod.status ?? {};
   return [...attachedAddressesOf(pod), ...podIPs.flatMap(({ ip }) => ip ?? [])];
 }

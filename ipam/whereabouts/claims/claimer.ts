@@ -28,7 +28,7 @@ import { listRecords, type Pool, type PoolRecord } from "../pools.ts";
 import { contains, rangeIsFull } from "../range.ts";
 import type { PoolAllocation } from "../allocation_files.ts";
 import type { RecordOwner } from "../record_owner.ts";
-import { releaseClaim, undoClaim } from "../release.ts";
+import { releaseAllocation, undoClaim } from "../release.ts";
 import { isSetAsideOver, parseSetAside } from "../set_aside_record.ts";
 
 /**
@@ -304,8 +304,8 @@ export class Claimer {
     if (!isDone) return { at: "waiting" };
     attempt.refusals = 0;
     const claim = { pool: name, key, value: owner.record };
-    if (this.#requested.has(nameOf(claim))) {
-      this.#requested.set(nameOf(claim), claim);
+    if (this.#requested.has(nameOfRecord(claim))) {
+      this.#requested.set(nameOfRecord(claim), claim);
     }
     return { at: "recorded", ip, claim, isAdopted: true };
   }
@@ -375,7 +375,7 @@ export class Claimer {
     // Several calls can create a lasting record, which they all keep.
     const first = owner.isLasting ? countRecord(current, owner.record.id) : [];
     // Before the request, because its answer can be lost.
-    if (!owner.isLasting) this.#requested.set(nameOf(claim), claim);
+    if (!owner.isLasting) this.#requested.set(nameOfRecord(claim), claim);
     const patched = await api.patchPool(name, [
       ...first,
       ...current.spec.allocations ? [] : [
@@ -429,7 +429,7 @@ export class Claimer {
     const { isOverlapping, networkName } = this.#options;
     if (!isOverlapping) return Promise.resolve({ at: "done", ip, claim });
     const name = reservationName(networkName, ip);
-    const mayReplace = this.#requested.get(nameOf(claim)) === claim;
+    const mayReplace = this.#requested.get(nameOfRecord(claim)) === claim;
     return Promise.resolve(
       { at: "reserving", ip, claim, name, isAdopted, mayReplace, misses: 0 },
     );
@@ -461,8 +461,8 @@ export class Claimer {
       return { ...state, at: "replacing", uid };
     }
     const reserved = { ...claim, reservation: { name, uid } };
-    if (this.#requested.get(nameOf(claim)) === claim) {
-      this.#requested.set(nameOf(claim), reserved);
+    if (this.#requested.get(nameOfRecord(claim)) === claim) {
+      this.#requested.set(nameOfRecord(claim), reserved);
     }
     return { at: "done", ip, claim: reserved };
   }
@@ -514,13 +514,13 @@ export class Claimer {
   }
 
   async #giveBack(claim: PoolAllocation): Promise<void> {
-    await releaseClaim(claim, this.#options.api);
+    await releaseAllocation(claim, this.#options.api);
     this.#forget(claim);
   }
 
   #forget(claim: PoolAllocation): void {
-    if (this.#requested.has(nameOf(claim))) {
-      this.#requested.set(nameOf(claim), undefined);
+    if (this.#requested.has(nameOfRecord(claim))) {
+      this.#requested.set(nameOfRecord(claim), undefined);
     }
   }
 
@@ -561,7 +561,7 @@ function isKept({ value }: PoolRecord): boolean {
   return aside === undefined || !isSetAsideOver(aside);
 }
 
-function nameOf({ pool, key }: PoolAllocation): string {
+function nameOfRecord({ pool, key }: PoolAllocation): string {
   return `${pool}/${key}`;
 }
 

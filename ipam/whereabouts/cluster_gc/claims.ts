@@ -15,7 +15,12 @@ import type { ObjectMeta } from "../../../kube/types.ts";
 import { Cidr } from "../../../net/cidr.ts";
 import { unlessNoAddress } from "../../../net/ip.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
-import { addressesOf, ALL_CLAIMS, ClaimApi, hasEnded } from "../claims/api.ts";
+import {
+  ALL_CLAIMS,
+  ClaimApi,
+  hasEnded,
+  podAddressesOf,
+} from "../claims/api.ts";
 import {
   CLAIM_UID,
   type ClaimKey,
@@ -423,7 +428,7 @@ export async function findClaimAddresses(
   const holder = claim?.status?.ownerPod?.name;
   const pod = (await claims.listPods(namespace, "")).find((pod) =>
     !hasEnded(pod) && (pod.metadata?.name === holder ||
-      addressesOf(pod).some((address) => all.includes(address)))
+      podAddressesOf(pod).some((address) => all.includes(address)))
   );
   return {
     records,

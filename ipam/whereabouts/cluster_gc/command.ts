@@ -98,7 +98,7 @@ export async function clusterGc(
       ),
     ];
     const listed = flags["dry-run"]
-      ? [...rows, ...survey.held.map(describeHeld)]
+      ? [...rows, ...survey.held.map(rowOfHeld)]
       : rows;
     return {
       json: {
@@ -227,7 +227,7 @@ function describeUnrenewed({ what, problem }: Released<string>): Row {
 }
 
 /** Describes an address that is not released. */
-function describeHeld(
+function rowOfHeld(
   { ip, pool, claim, pod, why }: Survey["held"][number],
 ): Row {
   return { what: ip, where: `IPPool ${pool}`, pod: pod || claim, why };

@@ -47,13 +47,13 @@ export async function releaseStale(
     deleted.push(
       kept.has(what.claim ?? what.podref)
         ? { what, problem: "its address is kept" }
-        : await attempt(what, () => deleteReservation(what, api)),
+        : await attempt(what, () => deleteStaleReservation(what, api)),
     );
   }
   return { records: released, reservations: deleted };
 }
 
-async function deleteReservation(
+async function deleteStaleReservation(
   { name, uid, claim }: StaleReservation,
   api: WhereaboutsApi,
 ): Promise<void> {

@@ -10,7 +10,11 @@
 
 import type { Log } from "../../../base/log/log.ts";
 import { type ApiClient, WhereaboutsApi } from "../api.ts";
-import { addressesOf, attachedAddressesOf, hasEnded } from "../claims/api.ts";
+import {
+  attachedAddressesOf,
+  hasEnded,
+  podAddressesOf,
+} from "../claims/api.ts";
 import { CLAIM_UID, findClaimKey } from "../claims/ipam_claim.ts";
 import {
   type Allocation,
@@ -57,7 +61,7 @@ export interface StaleReservation {
 }
 
 /** A pool, and how full it is. */
-export interface PoolUse {
+export interface PoolCount {
   readonly pool: string;
   readonly range: string;
   readonly allocations: number;
@@ -65,7 +69,7 @@ export interface PoolUse {
 
 /** The outcome of a comparison. */
 export interface Survey {
-  readonly pools: readonly PoolUse[];
+  readonly pools: readonly PoolCount[];
   readonly records: readonly StaleRecord[];
   readonly reservations: readonly StaleReservation[];
   /** Persistent addresses, and addresses that are set aside. */
@@ -150,7 +154,7 @@ async function survey(options: SurveyOptions): Promise<Survey> {
   const api = new WhereaboutsApi(client, namespace, { signal });
   const reservations: Reservation[] = [];
   for await (const one of api.listReservations()) reservations.push(one);
-  const pools: PoolUse[] = [];
+  const pools: PoolCount[] = [];
   const records: PlacedRecord[] = [];
   // Pods with records of unknown addresses.
   const unplaced = new Set<string>();
@@ -278,7 +282,7 @@ async function listPods(
       if (!podrefs.has(podref) && !podrefs.has("")) continue;
       pods.set(podref, {
         status: { phase: pod.status?.phase ?? "" },
-        ips: addressesOf(pod),
+        ips: podAddressesOf(pod),
         attached: attachedAddressesOf(pod),
       });
     }

@@ -19,7 +19,7 @@ import {
 import type { Log } from "../../../base/log/log.ts";
 import {
   FILE_NAMES,
-  findMaster,
+  findMasterFile,
   formatMultusConf,
   type Master,
   type MultusConf,
@@ -84,7 +84,7 @@ export class MadeConfiguration {
 
   #findMaster(): Master {
     const { masterDirectory, masterFile } = this.#options;
-    const master = findMaster(
+    const master = findMasterFile(
       this.#options,
       this.#master?.file,
       (path, error) => this.#noteSkipped(path, describeError(error)),

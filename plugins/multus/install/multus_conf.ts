@@ -193,7 +193,7 @@ type Candidate = Pick<Master, "file" | "path">;
  * @returns Undefined if there is none
  * @throws {CniError} 5, 6 or 7 if the chosen file is unusable
  */
-export function findMaster(
+export function findMasterFile(
   options: MasterOptions,
   current?: string,
   onSkipped: (path: string, error: unknown) => void = () => {},

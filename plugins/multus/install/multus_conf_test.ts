@@ -3,7 +3,7 @@ import { CniError } from "../../../base/error.ts";
 import type { JsonObject } from "../../../base/json/json.ts";
 import { isOwnConf, loadDelegate } from "../model/delegate.ts";
 import {
-  findMaster,
+  findMasterFile,
   formatMultusConf,
   type Master,
   type MultusConfOptions,
@@ -225,13 +225,13 @@ function find(
     renamesMaster,
     ...masterFile === undefined ? {} : { masterFile },
   };
-  const master = findMaster(options, current, (path) => {
+  const master = findMasterFile(options, current, (path) => {
     skipped.push(path.slice(directory.path.length + 1));
   });
   return { master, skipped };
 }
 
-Deno.test("findMaster() returns the first network file", async (t) => {
+Deno.test("findMasterFile() returns the first network file", async (t) => {
   const rows: [string, ConfFiles, string | undefined, string[]][] = [
     ["nothing", {}, undefined, []],
     [
@@ -281,13 +281,13 @@ Deno.test("findMaster() returns the first network file", async (t) => {
   });
 });
 
-Deno.test("findMaster() returns the named file only", () => {
+Deno.test("findMasterFile() returns the named file only", () => {
   const files = { "a.conf": POD, "b.conflist": LIST };
   assertEquals(find(files, { masterFile: "b.conflist" }).master?.name, "list");
   assertEquals(find(files, { masterFile: "c.conf" }).master, undefined);
 });
 
-Deno.test("findMaster() fails if the chosen file is unreadable", async (t) => {
+Deno.test("findMasterFile() fails if the chosen file is unreadable", async (t) => {
   const files = { "a.conf": "{", "b.conf": POD };
   await t.step("by name", () => {
     assertThrows(() => find(files, { masterFile: "a.conf" }), CniError);
@@ -300,7 +300,7 @@ Deno.test("findMaster() fails if the chosen file is unreadable", async (t) => {
   });
 });
 
-Deno.test("findMaster() refuses multus as the named file", () => {
+Deno.test("findMasterFile() refuses multus as the named file", () => {
   assertThrows(
     () =>
       find({ "a.conf": { ...POD, type: "multus" } }, { masterFile: "a.conf" }),
@@ -309,7 +309,7 @@ Deno.test("findMaster() refuses multus as the named file", () => {
   );
 });
 
-Deno.test("findMaster() keeps the order of a renamed file", () => {
+Deno.test("findMasterFile() keeps the order of a renamed file", () => {
   const options = { renamesMaster: true };
   const files = { "a.conf.old": POD, "b.conflist": LIST, "c.txt.old": POD };
   assertEquals(find(files, options).master?.file, "a.conf");
@@ -318,7 +318,7 @@ Deno.test("findMaster() keeps the order of a renamed file", () => {
   assertEquals(find(both, options).master?.name, "new");
 });
 
-Deno.test("findMaster() adds the plugins of the network's directory", () => {
+Deno.test("findMasterFile() adds the plugins of the network's directory", () => {
   const { master } = find({
     "a.conflist": LIST,
     "list/x.conf": { type: "tuning", capabilities: { mac: true } },
@@ -331,7 +331,7 @@ Deno.test("findMaster() adds the plugins of the network's directory", () => {
   assertEquals(master?.capabilities, ["mac"]);
 });
 
-Deno.test("findMaster() joins the capabilities of the plugins", () => {
+Deno.test("findMasterFile() joins the capabilities of the plugins", () => {
   const plugins = [
     { type: "ptp", capabilities: { portMappings: true, bandwidth: false } },
     { type: "portmap", capabilities: { mac: true, portMappings: false } },

@@ -151,7 +151,7 @@ export function runtimeConfOf(source: RuntimeConfSource): RuntimeConf {
 }
 
 /** Describes a call's attachment, in the same way for all commands. */
-export function attachmentOf(
+export function delegateAttachmentOf(
   { call, k8s }: {
     readonly call: Pick<Call<MultusConfig>, "args" | "config">;
     readonly k8s: K8sArgs;

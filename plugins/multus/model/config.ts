@@ -131,7 +131,7 @@ export const portMappingsSchema = once(() => {
  *
  * Source: multus-cni pkg/types/types.go `BandwidthEntry`.
  */
-export const bandwidthSchema = once(() => {
+export const bandwidthEntrySchema = once(() => {
   const bits = optional(z.int());
   return z.looseObject({
     ingressRate: bits,
@@ -153,7 +153,7 @@ const runtimeConfigSchema = once(() => {
   const text = optional(z.string());
   return z.looseObject({
     portMappings: optional(portMappingsSchema()),
-    bandwidth: optional(bandwidthSchema()),
+    bandwidth: optional(bandwidthEntrySchema()),
     ips: optional(z.array(z.string())),
     mac: text,
     infinibandGUID: text,

@@ -21,7 +21,7 @@ import {
 } from "../permit/interface_names.ts";
 import {
   type Attached,
-  attachmentOf,
+  delegateAttachmentOf,
   type NetworkAttachment,
 } from "../model/attachment.ts";
 import type { Delegate } from "../model/delegate.ts";
@@ -34,7 +34,7 @@ import {
 } from "../pod/pod.ts";
 import { setRoutes } from "../route/route.ts";
 import { selectDelegates } from "../select/select.ts";
-import { postEvent, type Session } from "./session.ts";
+import { postErrorEvent, type Session } from "./session.ts";
 import { withMultusError } from "../model/failure.ts";
 
 /**
@@ -60,7 +60,7 @@ export async function add(session: Session): Promise<Result | ForeignResult> {
   try {
     return await attachAll(session, delegates, pod);
   } catch (error) {
-    await postEvent(session, pod, error);
+    await postErrorEvent(session, pod, error);
     throw error;
   }
 }
@@ -102,7 +102,7 @@ async function selectNetworks(
     const reserved = await checkPermitted(session, delegates);
     return { delegates, reserved };
   } catch (error) {
-    await postEvent(session, pod, error);
+    await postErrorEvent(session, pod, error);
     throw error;
   }
 }
@@ -138,7 +138,7 @@ async function attachAll(
   await using rollback = new Rollback(session.log);
   const attached: Attached[] = [];
   for (const [index, delegate] of delegates.entries()) {
-    const attachment = attachmentOf(session, { delegates, index });
+    const attachment = delegateAttachmentOf(session, { delegates, index });
     // Registered before ADD, which can fail in the middle of a list of plugins.
     rollback.onFailure(
       `detach the pod from network "${delegate.name}"`,

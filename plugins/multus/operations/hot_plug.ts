@@ -29,7 +29,7 @@ import { checkInterfaceNames } from "../permit/interface_names.ts";
 import { detach, isCached, restoreAttachment } from "../attach/detach.ts";
 import {
   type Attached,
-  attachmentOf,
+  delegateAttachmentOf,
   type DelegatePosition,
   interfaceNameOf,
 } from "../model/attachment.ts";
@@ -57,7 +57,7 @@ import { checkDefinition, checkSize } from "../select/definition_policy.ts";
 import { NETWORKS } from "../select/select.ts";
 import { evidenceFinder } from "../select/lookups.ts";
 import { attachOne, isOfEarlierAdd } from "./add.ts";
-import { postEvent, runOperation, type Session } from "./session.ts";
+import { postErrorEvent, runInSession, type Session } from "./session.ts";
 
 /** The network to attach a pod to, or to detach it from. */
 export interface HotPlug {
@@ -80,7 +80,7 @@ export function createHotPlug(
     call: Call<MultusConfig>,
     run: (session: Session, place: PluggedPlace) => Promise<T>,
   ): Promise<T> =>
-    runOperation(call, (session) => run(session, placeOf(plug)), openCluster);
+    runInSession(call, (session) => run(session, placeOf(plug)), openCluster);
   return definePlugin<MultusConfig>({
     name: "multus",
     versions: SPEC_VERSIONS,
@@ -141,7 +141,7 @@ async function plugIn(
     await checkNetwork(session, given);
     reserved.use(await checkPermitted(session, place.delegates));
   } catch (error) {
-    await postEvent(session, pod, error);
+    await postErrorEvent(session, pod, error);
     throw error;
   }
   checkInterfaceNames(place.delegates, session.call.args);
@@ -150,7 +150,7 @@ async function plugIn(
   rollback.onFailure(
     `detach the pod from network "${delegate.name}"`,
     async () => {
-      const { conf } = attachmentOf(session, place);
+      const { conf } = delegateAttachmentOf(session, place);
       if (isOfEarlierAdd(session, conf)) return;
       await detachFrom(session, place, deadline(UNDO_MS));
     },
@@ -159,7 +159,7 @@ async function plugIn(
   const { encodeResult } = await import("../../../cni/result/encoding.ts");
   const document = encodeResult(attached.result, session.call.cniVersion);
   rollback.commit();
-  if (pod !== undefined) await postEvents(session, pod, attached);
+  if (pod !== undefined) await postAttachedEvent(session, pod, attached);
   return { document };
 }
 
@@ -227,15 +227,15 @@ async function attachTo(
   pod: PodInfo | undefined,
 ): Promise<Attached> {
   try {
-    const { conf } = attachmentOf(session, place);
+    const { conf } = delegateAttachmentOf(session, place);
     return await attachOne(session, place.delegates, delegateOf(place), conf);
   } catch (error) {
-    await postEvent(session, pod, error);
+    await postErrorEvent(session, pod, error);
     throw error;
   }
 }
 
-async function postEvents(
+async function postAttachedEvent(
   session: Session,
   pod: PodInfo,
   attached: Attached,
@@ -264,7 +264,7 @@ async function detachFrom(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const delegate = delegateOf(place);
-  const { network, conf } = attachmentOf(session, place);
+  const { network, conf } = delegateAttachmentOf(session, place);
   // A recorded network has passed ADD, or is older than the policy.
   if (!isCached(session, network, conf)) await checkNetwork(session, place);
   await session.log.time(
@@ -279,7 +279,7 @@ async function check(
   place: PluggedPlace,
 ): Promise<void> {
   const { runtime, call: { signal } } = session;
-  const own = attachmentOf(session, place);
+  const own = delegateAttachmentOf(session, place);
   if (!isCached(session, own.network, own.conf)) {
     await checkNetwork(session, place);
   }

@@ -104,7 +104,7 @@ function openSession(
 const EXCLUSIVE: readonly Command[] = ["ADD", "DEL"];
 
 /** Runs an operation, and logs a line about it. */
-export async function runOperation<T>(
+export async function runInSession<T>(
   call: Call<MultusConfig>,
   operation: (session: Session) => Promise<T>,
   openCluster?: OpenCluster,
@@ -142,7 +142,7 @@ export async function runOperation<T>(
  * Posts the event of an error about a network, if there is an event and the pod is
  * known.
  */
-export async function postEvent(
+export async function postErrorEvent(
   session: Session,
   pod: PodInfo | undefined,
   error: unknown,

@@ -102,7 +102,7 @@ export class ScratchCache {
   readUsable(containerId: string): ScratchState {
     const path = this.#path(containerId);
     try {
-      const bytes = readIfThere(path);
+      const bytes = readScratchFile(path);
       if (bytes === undefined) return NOTHING;
       return this.#pickUsable(decodeScratch(bytes, `"${path}"`));
     } catch (error) {
@@ -196,7 +196,7 @@ function pinName(delegate: Delegate, index: number): Delegate {
   return { ...delegate, request: { ...delegate.request, ifName } };
 }
 
-function readIfThere(path: string): Uint8Array | undefined {
+function readScratchFile(path: string): Uint8Array | undefined {
   return unlessMissing(() =>
     // Reading a pipe would wait for a writer.
     Deno.statSync(path).isFile ? Deno.readFileSync(path) : undefined

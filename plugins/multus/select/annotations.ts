@@ -31,7 +31,7 @@ import {
   parseJson,
 } from "../../../base/json/json.ts";
 import {
-  bandwidthSchema,
+  bandwidthEntrySchema,
   type MultusConfig,
   portMappingsSchema,
 } from "../model/config.ts";
@@ -302,7 +302,7 @@ const networksSchema = once(() => {
     ips: optional(z.array(z.string())),
     mac: text,
     "infiniband-guid": text,
-    bandwidth: optional(bandwidthSchema()),
+    bandwidth: optional(bandwidthEntrySchema()),
     portMappings: optional(portMappingsSchema()),
     "cni-args": optional(z.looseObject({})),
     // The reference reads "" as an IPv6 gateway without an address; that can

@@ -22,7 +22,7 @@ import { Cidr } from "../../../net/cidr.ts";
 import type { Ip } from "../../../net/ip.ts";
 import { aliasPrefixOf, findLinkOwner } from "../owner/attachment.ts";
 import { isSameInterface } from "../../../cni/config/types.ts";
-import { addressesOf, eachCached } from "./evidence.ts";
+import { cachedAddressesOf, eachCached } from "./evidence.ts";
 import { netnsOf } from "../../../libcni/cached_result.ts";
 
 /** Where to look for attachments. */
@@ -83,7 +83,7 @@ function listOnHost(
       ? routes.filter(({ ifindex }) => ifindex === link.index)
         .filter(({ destination: to }) => to.equals(Cidr.host(to.ip)))
         .map(({ destination }) => destination.ip)
-      : addressesOf(entry);
+      : cachedAddressesOf(entry);
     const isConfirmed = known.length > 0;
     const ips = isConfirmed ? known : listPeerIps(hostNetns, link);
     return [{ ...owner, ips, isConfirmed }];
@@ -106,7 +106,7 @@ function listInside(
     );
     const isConfirmed = entry !== undefined;
     const ips = isConfirmed
-      ? addressesOf(entry)
+      ? cachedAddressesOf(entry)
       : listIps(netns, { ifindex: link.index });
     return [{ ...owner, ips, isConfirmed }];
   });

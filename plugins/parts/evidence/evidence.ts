@@ -117,7 +117,7 @@ export class NodeEvidence implements Evidence {
         continue;
       }
       this.#known.add(containerId);
-      for (const ip of addressesOf(attachment)) {
+      for (const ip of cachedAddressesOf(attachment)) {
         this.#addresses.add(String(ip));
         this.#noteHolder(String(ip), containerId);
       }
@@ -250,7 +250,7 @@ function hasHostEnd(
 }
 
 /** Lists the addresses of a cached result; empty if it cannot be decoded. */
-export function addressesOf(attachment: CachedAttachment): Ip[] {
+export function cachedAddressesOf(attachment: CachedAttachment): Ip[] {
   return resultOf(attachment)?.ips.map(({ address }) => address.ip) ?? [];
 }
 

@@ -9,12 +9,11 @@ import type { OrphanSearch } from "../../../metadata/orphans.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
 import { eachIptables, type HostTable } from "./iptables/places.ts";
 import {
-  failureOf,
   type Iptables,
   optionsOf,
-  runIptables,
   type TableName,
 } from "./iptables/program.ts";
+import { listTable } from "./iptables/rules.ts";
 
 /** Searches each iptables that contains a chain; logs failed searches. */
 export async function searchIptables(
@@ -59,9 +58,11 @@ export function addressIn(rule: string): Ip[] {
   });
 }
 
-/** Lists all rules of a table, as lines `-A CHAIN …`. */
-export async function listTable(iptables: Iptables): Promise<string[]> {
-  const listed = await runIptables(iptables, ["-S"]);
-  if (!listed.success) throw failureOf(iptables, listed);
-  return listed.stdout.split("\n").filter((line) => line.startsWith("-A "));
+/**
+ * Lists all rules of a table, as lines `-A CHAIN …`.
+ *
+ * @throws {Error} As {@linkcode listTable}
+ */
+export async function listTableRules(iptables: Iptables): Promise<string[]> {
+  return (await listTable(iptables)).filter((line) => line.startsWith("-A "));
 }

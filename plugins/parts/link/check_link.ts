@@ -90,7 +90,7 @@ export function checkLink(
 }
 
 /** The settings of a link that CHECK compares. */
-type LinkSettings = Omit<ExpectedLink, "kind" | "netns" | "link">;
+type ComparedSettings = Omit<ExpectedLink, "kind" | "netns" | "link">;
 
 /**
  * Describes a link whose settings differ from ADD's settings.
@@ -101,7 +101,7 @@ export function linkDifference(
   { netns }: Pick<Rtnl, "netns">,
   { name }: Pick<Link, "name">,
   problem: string,
-  settings?: LinkSettings,
+  settings?: ComparedSettings,
 ): Difference {
   return {
     msg: `Interface "${name}" ${problem}`,

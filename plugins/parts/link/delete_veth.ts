@@ -130,7 +130,7 @@ export function collectVeths(
         // The next GC finds the links that an incomplete list omits.
         const { items, isComplete } = host.link.listSome({ kind: "veth" });
         isLeft = !isComplete;
-        await deleteNow(staleAmong(items, call, valid), call);
+        await deleteNow(listStaleHostEnds(items, call, valid), call);
       } catch (error) {
         isLeft = true;
         throw error;
@@ -144,7 +144,7 @@ export function collectVeths(
   ];
 }
 
-function staleAmong(
+function listStaleHostEnds(
   links: readonly Link[],
   { network }: Call,
   valid: readonly AttachmentId[],
@@ -161,7 +161,7 @@ function staleAmong(
  */
 function listLeft(call: Call, valid: readonly AttachmentId[]): AttachmentId[] {
   using host = Rtnl.open(call.hostNetns);
-  return staleAmong(host.link.list({ kind: "veth" }), call, valid).map(
+  return listStaleHostEnds(host.link.list({ kind: "veth" }), call, valid).map(
     (link) => {
       const owner = findLinkOwner(link);
       if (owner !== undefined && !owner.isTruncated) return owner;
