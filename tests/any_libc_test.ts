@@ -368,7 +368,7 @@ exit $code`;
       assertStringIncludes(Deno.readTextFileSync(file), "parent: cni daemon");
       scene.call("DEL", { ...keys, prevResult: JSON.parse(stdout) });
     });
-    await t.step("cni attaches, checks and detaches, by the daemon", () => {
+    await t.step("cni attaches, checks and detaches through the daemon", () => {
       const before = scene.state();
       assertEquals(scene.callByDaemon(["add", "check", "del"]), [
         ...["ptp ADD 0", "bandwidth ADD 0", "sbr ADD 0"],
@@ -377,7 +377,7 @@ exit $code`;
       ]);
       assertEquals(scene.state(), before);
     });
-    await t.step("a container outlives the way back and an upgrade", () => {
+    await t.step("a container survives a rollback and an upgrade", () => {
       const before = scene.state();
       const plugins = scene.plugins();
       let prevResult: unknown;
@@ -398,7 +398,7 @@ exit $code`;
       }
       assertEquals(scene.state(), before);
     });
-    await t.step("an API server is found by its name in /etc/hosts", () => {
+    await t.step("the name of an API server in /etc/hosts is resolved", () => {
       const { root } = scene;
       Deno.writeTextFileSync(`${root.path}/etc/hosts`, "127.0.0.1 kube.test\n");
       const reached = scene.askApiServer("http://kube.test:1");
@@ -421,7 +421,7 @@ exit $code`;
 }
 
 rootTest(
-  "without its libraries a plugin says what is missing",
+  "a plugin without its libraries names the missing library",
   needs,
   async () => {
     using scene = await Scene.create("busybox");

@@ -163,7 +163,7 @@ for (const [type, backends] of Object.entries(BACKENDS)) {
     }, (backend) => backend ?? "no masquerade");
   });
 
-  test("leaves nothing when it is killed and DEL follows", async (t) => {
+  test("DEL leaves nothing after a killed ADD", async (t) => {
     const random = createRandom(2);
     const some = backends.filter((backend) => backend !== undefined);
     await eachRow(t, some, async (backend) => {

@@ -40,7 +40,7 @@ const HOSTS: Readonly<Record<string, BareHostOptions>> = {
   "without programs, /run read-only": { readOnlyRun: true },
 };
 
-rootTest("withoutPrograms() hides what it says", needs, () => {
+rootTest("withoutPrograms() hides the programs that it names", needs, () => {
   using hosts = TestHosts.create();
   const find = "command -v ip tc nft iptables ip6tables sysctl";
   const look = `${find}; touch /run/bare-host-test && rm /run/bare-host-test`;
@@ -204,7 +204,7 @@ for (const [kind, options] of Object.entries(HOSTS)) {
 /** So many that host-local would write an index of them to /run. */
 const MANY_LEASES = 1000;
 
-rootTest("host-local keeps many leases where /run is read-only", needs, () => {
+rootTest("host-local keeps many leases if /run is read-only", needs, () => {
   using hosts = TestHosts.create();
   const leases = `${hosts.directory}/leases/net1`;
   Deno.mkdirSync(leases, { recursive: true });

@@ -60,7 +60,7 @@ const SAME: readonly [name: string, values: object, kustomization: object][] = [
 ];
 
 Deno.test({
-  name: "chart: it has the objects of the kustomizations" +
+  name: "chart: its objects equal the objects of the kustomizations" +
     needsKubectl.suffix,
   ignore: needsKubectl.ignore,
   fn: async (t) =>
@@ -78,7 +78,7 @@ function withoutKeep(object: Manifest): Manifest {
   return { ...object, metadata };
 }
 
-Deno.test("chart: helm lint finds nothing", () => {
+Deno.test("chart: helm lint succeeds", () => {
   const { code, stdout } = helm(["lint", "--strict", "chart"]);
   assertEquals(code, 0, stdout);
   assertStringIncludes(stdout, "0 chart(s) failed");
@@ -283,7 +283,7 @@ testRows(
   ([values]) => JSON.stringify(values),
 );
 
-Deno.test("chart: all of it is in the release's namespace, but for permissions of the pools", () => {
+Deno.test("chart: all objects are in the release's namespace, except permissions on the pools", () => {
   const values = { ...ALL, whereabouts: { enabled: true, asMultus: true } };
   const { objects, hooks } = render(values, "--namespace=networks");
   assert(hooks.length > 0);
@@ -393,7 +393,7 @@ Deno.test("chart: helm uninstall runs uninstall.yaml on every node, and waits", 
   assertEquals(render(ALL, "--set=cleanup.enabled=false").hooks, []);
 });
 
-Deno.test("chart: podSpec is in every pod, but for what a job of the clean-up needs", () => {
+Deno.test("chart: every pod has the values of podSpec, except what uninstall jobs override", () => {
   const podSpec = {
     imagePullSecrets: [{ name: "key" }],
     nodeSelector: { a: "b" },
@@ -437,7 +437,7 @@ Deno.test("chart: podSpec is in every pod, but for what a job of the clean-up ne
 });
 
 // The last one: the others may record.
-Deno.test("chart: what Helm says is recorded", () => {
+Deno.test("chart: the recorded output of Helm is current", () => {
   assert(isCurrent(), UNKNOWN);
 });
 

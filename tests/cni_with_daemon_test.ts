@@ -123,7 +123,7 @@ onNode("cni has the node daemon run the plugins", async (scene, t) => {
     assertEquals(ran, ["ptp ADD 0", "ptp CHECK 0", "ptp DEL 0"]);
   });
   await t.step(
-    "with the result and the cache of the plugins here",
+    "with the result and the cache of plugins that run locally",
     async () => {
       const attach = async (flags: string): Promise<string[]> => {
         const result = await scene.succeed(`add pods blue${flags}`);
@@ -199,7 +199,7 @@ onNode("cni ends the daemon's call, and undoes it", async (scene, t) => {
     assertEquals(await scene.links(), links);
     await host.run(["rm", "/run/calls"]);
   };
-  await t.step("when time is up", async () => {
+  await t.step("at the time limit", async () => {
     const { code, stderr } = await host.cni("add hang blue --timeout 2s");
     assertEquals(code, 1);
     assertMatch(

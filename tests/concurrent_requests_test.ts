@@ -37,7 +37,7 @@ const bridge = {
 const keys = { runtimeConfig: { mac: MAC } };
 
 rootTest(
-  "one of many containers gets a MAC of a bridge",
+  "one of many containers gets a requested MAC on a bridge",
   needsBin,
   async () => {
     using hosts = TestHosts.create();
@@ -76,7 +76,7 @@ rootTest("one of many containers gets a MAC by tuning", needsBin, async () => {
   await assertOneGets(adds, `MAC ${MAC}: it is in use by port`);
 });
 
-hostTest("one of many pods gets the address that all request", async () => {
+hostTest("one of many pods gets an address that all request", async () => {
   await using host = await MultusHost.start();
   const networks = [{ name: "blue", ips: ["10.30.0.7/24"] }];
   const pods = Array.from(

@@ -111,7 +111,7 @@ async function cross(
     await mine.check(adder);
     await mine.check(other);
   });
-  await t.step("GC of ours keeps what is valid", async () => {
+  await t.step("this project's GC keeps valid attachments", async () => {
     const state = stateOf(hosts, sandboxes);
     await mine.gc(["mine", "neighbour"]);
     assertEquals(stateOf(hosts, sandboxes), state);
@@ -121,13 +121,13 @@ async function cross(
     await mine.del(other);
     assertAsBefore();
   });
-  await t.step("DEL again, by each side", async () => {
+  await t.step("a second DEL by each side", async () => {
     for (const who of [other, adder]) {
       await mine.delAgain(who);
       assertAsBefore();
     }
   });
-  await t.step("the neighbour stays, until its DEL", async () => {
+  await t.step("the neighbour keeps its network until its DEL", async () => {
     await neighbour.check(other);
     await neighbour.del(other);
     const { sharedLink } = row;

@@ -145,11 +145,11 @@ const GROWING: readonly string[] = [
 ];
 
 rootTest(
-  `in the node daemon, a container costs the same beside ${MANY} others as beside ${FEW}`,
+  `in the node daemon, a container costs the same among ${MANY} others as among ${FEW}`,
   needs,
   async (t) => {
     const costOf = await measure("daemon");
-    await t.step("beside others", () => {
+    await t.step("among others", () => {
       assertEquals(listGrowing(costOf), GROWING);
     });
     await t.step("GC reads each link of the host once", () => {
@@ -175,7 +175,7 @@ rootTest(
       });
       assertEquals(listing, []);
     });
-    await t.step("its removal by GC", () => {
+    await t.step("GC of a container", () => {
       assertEquals(listQuadratic(costOf), []);
     });
   },

@@ -188,7 +188,7 @@ die "execve: $!";
 `;
 
 test(
-  "of a variable that occurs twice the first counts, with and without a daemon",
+  "the first value of a repeated variable is used, with and without a daemon",
   async (t) => {
     await using daemon = new FakeDaemon(sayDone);
     const wrapper = ["perl", "-e", TWICE];
@@ -205,7 +205,7 @@ test(
   ignoreUnless(hasCommand("perl"), "needs perl"),
 );
 
-test("a path that is not UTF-8 is answered by the daemon", async () => {
+test("the daemon runs a call with a path that is not UTF-8", async () => {
   await using daemon = new FakeDaemon(sayDone);
   const config = { ...CONFIG, daemonSocket: daemon.path };
   const script = "exec -a $'/opt/\\xff/static' \"$0\"";
@@ -290,7 +290,7 @@ testBoth("a call runs in its process if no daemon takes it", async (t, key) => {
 });
 
 test(
-  "a call runs in its process if it may not use the socket",
+  "a call runs locally if it has no permission on the socket",
   async () => {
     await using daemon = new FakeDaemon(sayDone);
     const call = {
@@ -321,7 +321,7 @@ while (accept(my $caller, $listener)) {
 `;
 
 test(
-  "a listener of another user gets nothing",
+  "a caller sends nothing to a listener of another user",
   async () => {
     const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
     await Deno.chmod(directory, 0o777);
@@ -490,7 +490,7 @@ testBoth("a daemon that is turned off is not asked", async (_, key) => {
 });
 
 test(
-  "a configuration that names no daemon asks the usual one",
+  "a configuration without daemonSocket uses the default socket",
   async (t) => {
     await using daemon = new FakeDaemon(sayDone);
     const off = { env: { CNI_NO_DAEMON: "yes" } };
@@ -582,7 +582,7 @@ testBoth(
 );
 
 Deno.test({
-  name: "where memfd_create(2) is forbidden, calls end as elsewhere" +
+  name: "calls have the same result if memfd_create(2) is forbidden" +
     needsBin.suffix,
   ignore: needsBin.ignore || !hasCommand("strace"),
   fn: async () => {
@@ -660,7 +660,7 @@ testBoth("a call that is killed leaves the daemon", async (_, key) => {
   ]);
 });
 
-test("a daemon is asked only if the configuration names it", async (t) => {
+test("a custom socket is used only if the configuration names it", async (t) => {
   await using daemon = new FakeDaemon(sayDone);
   const { path } = daemon;
   const directory = path.slice(0, path.lastIndexOf("/"));
@@ -784,7 +784,7 @@ async function runScript(
 
 const HANDED = { code: 0, stdout: "{}", stderr: "", asked: 1 };
 
-test("a call is handed over whatever its surroundings", async (t) => {
+test("a call is handed over in any environment", async (t) => {
   const large: Reply = ({ say }) =>
     say({ stdout: "x".repeat(1_000_000), exitCode: 0 });
   const rows: Record<
@@ -854,7 +854,7 @@ test("a call is handed over whatever its surroundings", async (t) => {
   );
 });
 
-test("a call that is not handed over has its stdin and no more", async (t) => {
+test("a call that runs locally gets its stdin only", async (t) => {
   const rows: Record<string, string> = {
     "stdin is closed": "$PLUGIN <&-",
     "stdin is empty": "$PLUGIN < /dev/null",
@@ -873,7 +873,7 @@ test("a call that is not handed over has its stdin and no more", async (t) => {
   });
 });
 
-test("a call that the daemon declines has no descriptor of its own left", async () => {
+test("a call that the daemon declines has no additional descriptor", async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   await Deno.writeTextFile(
     `${directory}/foreign`,

@@ -73,7 +73,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "cni daemon --detach takes --pid-file in both spellings" + suffix,
+  name: "cni daemon --detach accepts both forms of --pid-file" + suffix,
   ignore,
   async fn(t): Promise<void> {
     const directory = await Deno.makeTempDir({ prefix: "cni-test-" });

@@ -119,7 +119,7 @@ Deno.test("daemon component: both daemons can run on a node", () => {
   assertEquals(places, [["/run/multus", 9467], ["/run/cni", 9468]]);
 });
 
-Deno.test("daemon component: the plugins' kustomization has it", () => {
+Deno.test("daemon component: the plugins' kustomization includes it", () => {
   const { resources, components, images } = read("plugins/kustomization.yaml");
   assertEquals([resources, components], [["daemonset.yaml"], ["daemon"]]);
   const { kind, patches } = read("plugins/daemon/kustomization.yaml");
@@ -128,7 +128,7 @@ Deno.test("daemon component: the plugins' kustomization has it", () => {
   assertEquals(container.image, `${images[0].name}:${images[0].newTag}`);
 });
 
-Deno.test("daemon component: of multus, it has multus ask the daemon", () => {
+Deno.test("daemon component of multus: multus uses the daemon", () => {
   const { base, container, pod } = readDirectory("multus");
   assertEquals(readOptions(container).nodeName, "spec.nodeName");
   const { kind, patches } = read("multus/daemon/kustomization.yaml");
@@ -173,7 +173,7 @@ function valueOf(key: string): string | undefined {
     ?.slice(key.length + 1);
 }
 
-Deno.test("systemd unit: it runs the daemon, and makes its directory", () => {
+Deno.test("systemd unit: it runs the daemon, and creates its directory", () => {
   const [path, ...args] = valueOf("ExecStart")?.split(" ") ?? [];
   assertEquals(path, "/opt/cni/bin/cni");
   const { socketDir } = readOptions({ args });

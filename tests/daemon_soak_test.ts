@@ -688,7 +688,7 @@ function report(node: Node, seconds: () => number): Disposable {
 }
 
 rootTest(
-  "daemon: pods come and go while callers and daemons are killed",
+  "daemon: pods start and stop while callers and daemons are killed",
   needs,
   async () => {
     const startMs = performance.now();

@@ -298,7 +298,7 @@ function test(
   });
 }
 
-test("stopped while calls run, and for most pods", async (node, daemon) => {
+test("is stopped during calls, and for most pods", async (node, daemon) => {
   const [stop, go] = [Math.ceil(PODS / 8), PODS - AT_ONCE];
   await node.attachAndDetach(PODS, (done) => {
     if (done === stop) daemon.signal("SIGSTOP");
@@ -308,7 +308,7 @@ test("stopped while calls run, and for most pods", async (node, daemon) => {
   });
 });
 
-test("stopped again and again", async (node, daemon) => {
+test("is stopped repeatedly", async (node, daemon) => {
   const random = createRandom(1);
   let isOver = false;
   const disturbing = (async (): Promise<void> => {
@@ -324,7 +324,7 @@ test("stopped again and again", async (node, daemon) => {
   await disturbing;
 });
 
-test("out of memory", async (node, daemon) => {
+test("runs out of memory", async (node, daemon) => {
   const limit = 1024 * virtualMemory(daemon) + 65_536;
   const args = [`--pid=${daemon.pid}`, `--as=${limit}`, "--core=0"];
   assert(new Deno.Command("prlimit", { args }).outputSync().success);
@@ -339,7 +339,7 @@ function virtualMemory({ pid }: NodeDaemon): number {
   return Number(/^VmSize:\s*(\d+) kB$/m.exec(status)?.[1]);
 }
 
-test("with a full backlog", async (node, daemon) => {
+test("has a full backlog", async (node, daemon) => {
   daemon.signal("SIGSTOP");
   {
     using waiting = new DisposableStack();
@@ -387,7 +387,7 @@ async function sayHalf(
 for (const [name, [reply, options]] of Object.entries(REPLIES)) {
   const isSlow = ignoreUnless(isLong || name !== SLOW, "needs CNI_STRESS");
   const isAsked = allOf(needs, isSlow);
-  rootTest(`daemon: a program in its place says ${name}`, isAsked, async () => {
+  rootTest(`daemon: a fake daemon sends ${name}`, isAsked, async () => {
     await using node = await Node.start();
     {
       await using program = new FakeDaemon(reply, options);
@@ -410,7 +410,7 @@ const NOBODY = `use Socket;
   while (accept(C, L)) { syswrite(C, pack("QQ", 5, 0)); print <C>; print "end\\n"; }`;
 
 rootTest(
-  "daemon: a program of another user in its place gets nothing",
+  "daemon: a program of another user on its socket gets nothing",
   allOf(needs, ignoreUnless(hasCommand("perl"), "needs perl")),
   async () => {
     await using node = await Node.start();

@@ -200,7 +200,7 @@ test("runs calls, counts them, and leaves nothing", async (scene, daemon) => {
 });
 
 test(
-  "runs calls without what it has besides",
+  "runs plugins without its own descriptors and variables",
   async (scene, daemon) => {
     await daemon.says("Cannot serve the metrics");
     await daemon.says("Cannot report the process ID");
@@ -223,7 +223,7 @@ test(
   },
 );
 
-test("undoes the ADD of a caller that is gone", async (scene, daemon) => {
+test("undoes the ADD of a disconnected caller", async (scene, daemon) => {
   const call = daemon.call("ptp", "ADD", scene.slow);
   await scene.slowCalls("ADD test-container");
   call.kill();
@@ -237,7 +237,7 @@ test("undoes the ADD of a caller that is gone", async (scene, daemon) => {
 });
 
 test(
-  "undoes the ADD of a caller that goes when it is done",
+  "undoes the ADD of a caller that disconnects when it is done",
   async (scene, daemon) => {
     // The plugins notice nothing: they only have to finish.
     const call = daemon.call("ptp", "ADD", scene.slow);
@@ -259,7 +259,7 @@ test(
 );
 
 test(
-  "ends the ADD for which a DEL comes, then deletes",
+  "cancels an ADD when its DEL arrives, then runs the DEL",
   async (scene, daemon) => {
     const add = daemon.call("ptp", "ADD", scene.slow);
     await scene.slowCalls("ADD test-container");
@@ -289,7 +289,7 @@ test(
   },
 );
 
-test("runs calls of other containers meanwhile", async (scene, daemon) => {
+test("runs other calls during a slow call", async (scene, daemon) => {
   const add = daemon.call("ptp", "ADD", scene.slow);
   await scene.slowCalls("ADD test-container");
   const sandbox = scene.hosts.addNetns();
@@ -303,7 +303,7 @@ test("runs calls of other containers meanwhile", async (scene, daemon) => {
 });
 
 test(
-  "runs as many calls at once as it may, the others in order",
+  "limits concurrent calls, and runs the others in order",
   async (scene, daemon) => {
     const containers = ["c1", "c2", "c3"].map((containerId) => ({
       ...scene.slow,
@@ -328,7 +328,7 @@ test(
 );
 
 test(
-  "leaves calls of other namespaces to their callers",
+  "declines calls from other namespaces",
   async (scene, daemon) => {
     const wrappers: Record<string, readonly string[]> = {
       "another mount namespace": ["unshare", "--mount"],
@@ -386,7 +386,7 @@ test(
 );
 
 test(
-  "takes no call of a caller that it has more rights than",
+  "declines calls of callers with fewer privileges",
   async (scene, daemon) => {
     const bounded = "--bounding-set=-sys_admin";
     const wrappers: Record<string, readonly string[]> = {
@@ -447,7 +447,7 @@ rootTest(
   },
 );
 
-test("asks for nothing of its working directory", async (scene, daemon) => {
+test("works in any working directory", async (scene, daemon) => {
   const wrapper = ["sh", "-c", 'cd /usr; exec "$0"'];
   assertDone(
     await daemon.call("ptp", "ADD", { ...scene.quick, wrapper }).output,
@@ -468,7 +468,7 @@ test("asks for nothing of its working directory", async (scene, daemon) => {
   assertEquals(await daemon.story(), ["ptp ADD 0", "ptp DEL 0"]);
 });
 
-test("has callers come back when it is well", async (scene, daemon) => {
+test("is used again after it recovers", async (scene, daemon) => {
   const left = [offFile(daemon.socket), timeoutsFile(daemon.socket)];
   for (const path of left) Deno.writeTextFileSync(path, "");
   await eventually(
@@ -479,7 +479,7 @@ test("has callers come back when it is well", async (scene, daemon) => {
   assertEquals(await daemon.story(), ["ptp DEL 0"]);
 });
 
-test("that is stopped leaves calls to their callers", async (scene, daemon) => {
+test("does not block callers while it is stopped", async (scene, daemon) => {
   daemon.signal("SIGSTOP");
   for (const command of ["ADD", "DEL"]) {
     assertDone(await daemon.call("ptp", command, scene.quick).output);
@@ -495,7 +495,7 @@ test("that is stopped leaves calls to their callers", async (scene, daemon) => {
 });
 
 test(
-  "that is stopped delays a list once, and less from then on",
+  "delays a network list once while it is stopped, and less later",
   async (scene, daemon) => {
     const ipam = scene.hosts.hostLocal("10.1.2.0/24");
     const list: Record<string, unknown>[] = [
@@ -561,7 +561,7 @@ const givenUp: [caller: "waits" | "killed", others: string[], isOff?: "off"][] =
   ];
 
 rootTest(
-  "daemon: one that was stopped in an ADD leaves later ones alone",
+  "daemon: a daemon that was stopped in an ADD does not undo later calls",
   needsBin,
   async (t) => {
     await eachRow(t, givenUp, async ([caller, others, isOff]) => {
@@ -633,7 +633,7 @@ const stoppedInDel: [type: string, config: Record<string, unknown>][] = [
 ];
 
 rootTest(
-  "daemon: one that was stopped in a DEL leaves the rules of a later ADD alone",
+  "daemon: a daemon that was stopped in a DEL keeps the rules of a later ADD",
   allOf(needsBin, needsIptables()),
   async (t) => {
     await eachRow(t, stoppedInDel, async ([type, config]) => {
@@ -693,7 +693,7 @@ function firewallOf(ip: string): Record<string, unknown> {
 }
 
 rootTest(
-  "daemon: one that was stopped in an ADD changes no rules of a later ADD",
+  "daemon: a daemon that was stopped in an ADD changes no rules of a later ADD",
   allOf(needsBin, needsIptables()),
   async (t) => {
     await eachRow(t, stoppedInAdd, async ([type, first, second]) => {
@@ -740,7 +740,7 @@ rootTest(
 );
 
 test(
-  "that is killed makes ADD fail, and DEL is done without it",
+  "makes ADD fail when it is killed, and DEL runs locally",
   async (scene, daemon) => {
     const add = daemon.call("ptp", "ADD", scene.slow);
     await scene.slowCalls("ADD test-container");
@@ -754,7 +754,7 @@ test(
 );
 
 test(
-  "finishes its calls at SIGTERM, and takes no others",
+  "finishes its calls at SIGTERM, and accepts no others",
   async (scene, daemon) => {
     const add = daemon.call("ptp", "ADD", scene.slow);
     await scene.slowCalls("ADD test-container");
@@ -780,7 +780,7 @@ test(
   },
 );
 
-test("passes its sockets on to a later one, and ends", async (scene, old) => {
+test("hands its sockets to its successor, and exits", async (scene, old) => {
   const add = old.call("ptp", "ADD", scene.slow);
   await scene.slowCalls("ADD test-container");
   const daemon = await scene.addDaemon();
@@ -798,7 +798,7 @@ test("passes its sockets on to a later one, and ends", async (scene, old) => {
 });
 
 test(
-  "leaves the record of local calls to the daemon that took over",
+  "leaves the record of local calls to its successor",
   async (scene, old) => {
     const add = old.call("ptp", "ADD", scene.slow);
     await scene.slowCalls("ADD test-container");
@@ -822,7 +822,7 @@ function withVersion({ config, ...call }: ReceivedCall): ReceivedCall {
 }
 
 test(
-  "puts its sockets back, and takes those of a dead one",
+  "restores removed sockets, and replaces sockets of a dead daemon",
   async (scene, daemon) => {
     const add = daemon.call("ptp", "ADD", scene.slow);
     await scene.slowCalls("ADD test-container");
@@ -884,7 +884,7 @@ async function readAll(connection: Deno.Conn): Promise<Message[]> {
   return decodeMessages(bytes).messages;
 }
 
-test("declines what is not a request, and goes on", async (scene, daemon) => {
+test("declines malformed requests, and continues", async (scene, daemon) => {
   const malformed = [{ declined: "malformed request" }];
   for (const text of ["hello\n", '{"v":1}\n', "cnicall1", "x".repeat(200)]) {
     assertEquals(await talk(daemon, text), malformed, text);
@@ -909,7 +909,7 @@ test("declines what is not a request, and goes on", async (scene, daemon) => {
   assertDone(await daemon.call("ptp", "DEL", scene.quick).output);
 });
 
-test("is there for others while callers dawdle", async (scene, daemon) => {
+test("serves other callers while slow callers send", async (scene, daemon) => {
   await using dawdlers = new AsyncDisposableStack();
   const started = Array.from({ length: 200 }, async () => {
     const connection = await Deno.connect({
@@ -986,7 +986,7 @@ function memoryOf({ pid }: NodeDaemon): number {
 }
 
 test(
-  "takes calls with few files and many idle connections",
+  "accepts calls with few open files and many idle connections",
   async (scene, daemon) => {
     await using idle = new AsyncDisposableStack();
     for (let count = 0; count < 60; count++) {
@@ -1065,7 +1065,7 @@ test(
 );
 
 rootTest(
-  "daemon: that may not return to its namespace does not leave it",
+  "daemon: does not leave its namespace if it cannot return",
   allOf(needsBin, needsUserNamespaces()),
   async () => {
     await using scene = new Scene();
@@ -1114,7 +1114,7 @@ const RECEIVER = `use Socket; $| = 1;
   while (defined recv(S, $text, 100, 0)) { print "$text\\n"; }`;
 
 rootTest(
-  "daemon: tells the service manager when it is ready, that it lives, and when it ends",
+  "daemon: notifies the service manager that it is ready, alive, and stopping",
   allOf(needsBin, ignoreUnless(hasCommand("perl"), "needs perl")),
   async () => {
     for (const abstract of [true, false]) {

@@ -42,7 +42,7 @@ function toModule(apiVersion: string): string {
 /** Kinds that the API server does not know: kustomize and kind read them. */
 const OTHERS = ["Kustomization", "Component", "Cluster"];
 
-Deno.test("deploy: manifests are what the types of Kubernetes say", async () => {
+Deno.test("deploy: manifests match the types of Kubernetes", async () => {
   const file = await Deno.makeTempFile({ suffix: ".ts" });
   try {
     await Deno.writeTextFile(file, formatModule());
@@ -88,7 +88,7 @@ function formatModule(): string {
 }
 
 for (const name of ["daemonset", "uninstall"]) {
-  Deno.test(`deploy: the plugins' ${name} can follow its command line`, () => {
+  Deno.test(`deploy: the plugins' ${name} has mounts for its command line`, () => {
     const path = `${DEPLOY}plugins/${name}.yaml`;
     const [{ spec }] = loadAll(Deno.readTextFileSync(path)) as Manifest[];
     const { initContainers: [container], volumes } = spec.template.spec;
@@ -101,7 +101,7 @@ for (const name of ["daemonset", "uninstall"]) {
   });
 }
 
-Deno.test("deploy: images take the executable from where it is compiled", () => {
+Deno.test("deploy: images copy the executable from its build directory", () => {
   const files = listFiles("Containerfile");
   assertEquals(files.length, 3);
   for (const path of files) {
@@ -142,7 +142,7 @@ Deno.test("deploy: workflows run tasks that exist, with the pinned Deno", () => 
   }
 });
 
-Deno.test("deploy: what builds or publishes anything compares Deno's digest first", () => {
+Deno.test("deploy: jobs that build or publish compare Deno's digest first", () => {
   const text = Deno.readTextFileSync(`${WORKFLOWS}/release.yaml`);
   const [{ jobs: { build } }] = loadAll(text) as Manifest[];
   const publishing = listJobs()
@@ -180,7 +180,7 @@ Deno.test("deploy: workflows pin actions by commit, with the version in a commen
 
 const actionlint = findTool("actionlint");
 Deno.test({
-  name: "deploy: actionlint finds nothing in the workflows" +
+  name: "deploy: actionlint accepts the workflows" +
     (actionlint ? "" : " (skipped: needs go and its module proxy)"),
   ignore: actionlint === undefined,
   fn(): void {
@@ -307,7 +307,7 @@ Deno.test("deploy: the timers' units run commands that exist", () => {
 
 const noSystemd = !hasCommand("systemd-analyze");
 Deno.test({
-  name: "deploy: systemd understands the units" +
+  name: "deploy: systemd-analyze accepts the units" +
     (noSystemd ? " (skipped: needs systemd-analyze)" : ""),
   ignore: noSystemd,
   fn(): void {

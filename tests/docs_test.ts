@@ -138,7 +138,7 @@ function wordsOf(text: string): string {
   return text.replace(/[^\p{L}\d]+/gu, " ").trim();
 }
 
-Deno.test("docs: errors.md lists messages of the code, below their codes", () => {
+Deno.test("docs: errors.md lists each message of the code under its error code", () => {
   const sections = new Map(
     read("docs/errors.md").split(/^## Code /m).slice(1)
       .map((section) => [Number.parseInt(section), section]),
@@ -186,7 +186,7 @@ Deno.test("docs: errors.md lists messages of the code, below their codes", () =>
   assertEquals(wrong, [], "no message of the code reads so, or has this code");
 });
 
-Deno.test("docs: dependencies.md has every dependency, and no other", () => {
+Deno.test("docs: dependencies.md lists exactly the dependencies", () => {
   const named = [...read("docs/dependencies.md").matchAll(/^\| (`.*?`) *\|/gm)]
     .flatMap(([, cell = ""]) => cell.split(/, /))
     .map((name) => name.replaceAll("`", ""));
@@ -354,7 +354,7 @@ testRows(
   },
 );
 
-Deno.test("docs: what pages have of the plugins' facts is what deno task schemas writes", async () => {
+Deno.test("docs: generated parts of pages equal the output of deno task schemas", async () => {
   const words = (text: string): string =>
     text.replace(/-{3,}/g, "---").replace(/\s+/g, " ");
   for (const path of listFiles("docs", ".md")) {

@@ -315,7 +315,7 @@ Deno.test(
   ),
   async (t) => {
     const ours = attachAndDetach("1.0.0", BIN);
-    await t.step("a copy of our own host-local", () => {
+    await t.step("a copy of this project's host-local", () => {
       const directory = Deno.makeTempDirSync();
       try {
         Deno.copyFileSync(`${BIN}/host-local`, `${directory}/host-local`);
@@ -337,7 +337,7 @@ Deno.test(
         assertEquals(attachAndDetach("1.0.0", directory), ours);
       },
     });
-    await t.step("in this very process", async () => {
+    await t.step("in the plugin's own process", async () => {
       using hosts = TestHosts.create();
       const added = await hosts.run("ptp", "ADD", config(hosts, "1.0.0"));
       assertEquals(normalise(added, hosts), ours);

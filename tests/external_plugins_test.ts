@@ -80,7 +80,7 @@ function addOurs(projects: Projects): void {
 }
 
 rootTest(
-  "a plugin that cni new plugin made is validated and explained",
+  "cni validates and explains a plugin created by cni new plugin",
   async () => {
     using projects = new Projects();
     await projects.make("marker", "--chained");
@@ -118,7 +118,7 @@ Example:
   },
 );
 
-rootTest("a plugin tells which of its keys are secret", async () => {
+rootTest("cni report masks keys that a plugin declares secret", async () => {
   using projects = new Projects();
   await projects.make("marker", "--chained");
   const file = `${projects.path}/marker/metadata.ts`;
@@ -135,7 +135,7 @@ rootTest("a plugin tells which of its keys are secret", async () => {
   assertEquals(described?.secrets, ["mtu"]);
 });
 
-rootTest("an IPAM plugin that cni new plugin made is validated", async () => {
+rootTest("cni validates an IPAM plugin created by cni new plugin", async () => {
   using projects = new Projects();
   await projects.make("pool", "--ipam");
   addOurs(projects);
@@ -187,7 +187,7 @@ async function moveOut(projects: Projects, type: string): Promise<void> {
 }
 
 rootTest(
-  "a plugin of the project that was moved out is known as before",
+  "cni recognizes a plugin that was moved out of the project",
   async (t) => {
     using projects = new Projects();
     await moveOut(projects, "vlan");
@@ -245,7 +245,7 @@ rootTest(
 );
 
 rootTest(
-  "what a plugin that was moved out has left is found and removed",
+  "cni removes orphans of a plugin that was moved out of the project",
   async () => {
     using projects = new Projects();
     await moveOut(projects, "tuning");

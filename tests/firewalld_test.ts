@@ -105,7 +105,7 @@ class Container {
 }
 
 rootTest(
-  "a real firewalld lets through what firewall adds",
+  "firewalld accepts packets of addresses that firewall adds",
   needs,
   async () => {
     using hosts = TestHosts.create();
@@ -143,7 +143,7 @@ rootTest(
   },
 );
 
-rootTest("firewalld loses its sources on a reload", needs, async () => {
+rootTest("firewalld loses its runtime sources on a reload", needs, async () => {
   using hosts = TestHosts.create();
   await using firewalld = await Firewalld.start(placeOf(hosts));
   const container = await Container.connect(hosts, firewalld);
@@ -193,7 +193,7 @@ rootTest("firewalld loses its sources on a reload", needs, async () => {
 });
 
 rootTest(
-  "tables of nftables stay on a reload of firewalld, those of iptables not",
+  "a reload of firewalld keeps nftables tables, and flushes iptables rules",
   needs,
   async () => {
     using scene = new PortScene({});
@@ -268,7 +268,7 @@ done
 nft list tables | sed -n 's/^table \\(.* cni_.*\\)/delete table \\1/p' | nft -f -`;
 
 rootTest(
-  "the requirements of the specification hold where firewalld runs",
+  "the requirements of the specification pass on a host with firewalld",
   needs,
   async (t) => {
     using hosts = TestHosts.create();
@@ -308,7 +308,7 @@ rootTest(
 
 for (const peer of listPeers("firewall with firewalld")) {
   rootTest(
-    `firewall shares a real firewalld with the Go plugin (${peer.name})`,
+    `firewall shares firewalld with the Go plugin (${peer.name})`,
     needs,
     async (t) => {
       using hosts = TestHosts.create();

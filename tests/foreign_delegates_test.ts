@@ -144,7 +144,7 @@ for (const { type, needs, prepare, networks, isMaster } of FOREIGN) {
         assertEquals(all(), before);
       });
 
-      await t.step(`by ${way}: GC keeps what is valid`, async () => {
+      await t.step(`by ${way}: GC keeps valid attachments`, async () => {
         const pods = ["2", "3"].map((suffix) =>
           host.addPod(`${name}-${suffix}`, options)
         );
@@ -182,7 +182,7 @@ for (const { type, needs, prepare, networks, isMaster } of FOREIGN) {
         assertEquals(all(), before);
       });
 
-      await t.step(`by ${way}: the API server is away`, async () => {
+      await t.step(`by ${way}: DEL without the API server`, async () => {
         const pod = host.addPod(`${name}-5`, options);
         const late = host.addPod(`${name}-6`, options);
         await succeed(host, "ADD", pod, call);

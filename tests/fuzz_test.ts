@@ -94,7 +94,7 @@ function findInput(name: string): FuzzInput | undefined {
     : makeInput(Number(seed));
 }
 
-Deno.test("every plugin answers any input by one document or nothing", async () => {
+Deno.test("every plugin prints one document or nothing for any input", async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
     const child = await start(directory);

@@ -58,7 +58,7 @@ function decode({ bytes }: GoldenMessage): RawMessage {
   return firstMessage(Uint8Array.fromHex(bytes));
 }
 
-Deno.test("the decoder reads what was captured as it was rendered", async (t) => {
+Deno.test("the decoder decodes the captured messages", async (t) => {
   assert(NAMES.length > 0);
   await eachRow(t, NAMES, (name) => {
     const { messages } = readGolden(name);
@@ -704,7 +704,7 @@ const EQUIVALENTS: Record<string, {
   },
 };
 
-Deno.test("our requests are those of iproute2, but for what is listed", async (t) => {
+Deno.test("requests equal the requests of iproute2, except listed differences", async (t) => {
   for (const [name, { request, differences }] of Object.entries(EQUIVALENTS)) {
     await t.step(name, () => {
       const [message] = readGolden(name).messages;

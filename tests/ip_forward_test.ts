@@ -60,7 +60,7 @@ function withReadOnlySysctls(
 }
 
 rootTest(
-  "ADD without write access to /proc/sys leaves links that do not forward to CHECK",
+  "after ADD without write access to /proc/sys, CHECK reports links that do not forward",
   needs,
   async (t) => {
     await eachRow(t, ["bridge", "ptp"], (type) => {
@@ -106,7 +106,7 @@ rootTest(
 );
 
 rootTest(
-  "REPAIR without write access to /proc/sys says what the host's access lacks",
+  "REPAIR without write access to /proc/sys reports the missing host access",
   allOf(needs, needsKind("macvlan")),
   () => {
     using hosts = TestHosts.create();
@@ -146,7 +146,7 @@ rootTest(
 );
 
 rootTest(
-  "a host forwards on all links after ADD has turned it on",
+  "a host forwards on all links after ADD enabled forwarding",
   needs,
   async (t) => {
     await eachRow(t, ["bridge", "ptp"], async (type) => {

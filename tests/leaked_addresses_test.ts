@@ -143,7 +143,7 @@ const HEALING_MS = 240_000;
 const TRIED = PODS ?? ADDRESSES + 2;
 
 rootTest(
-  "pods whose plugin is missing use up the range with Go plugins",
+  "Go plugins leak the addresses of pods whose plugin is missing",
   allOf(
     needsContainerd,
     ignoreUnless(peerDirectories().length > 0, "needs the Go plugins"),
@@ -178,7 +178,7 @@ rootTest(
 );
 
 rootTest(
-  "host-local takes back what a list without its plugin has leaked",
+  "host-local reuses addresses that a list with a missing plugin leaked",
   needsContainerd,
   async () => {
     await using scene = await Scene.start({});
@@ -208,7 +208,7 @@ async function untilOld(): Promise<void> {
 }
 
 rootTest(
-  "the node daemon takes back what a list without its plugin has leaked",
+  "the node daemon releases addresses that a list with a missing plugin leaked",
   allOf(needsContainerd, ignoreUnless(PODS !== undefined, "CNI_LEAKED_PODS")),
   async () => {
     await using scene = await Scene.start({ hasDaemon: true });

@@ -69,7 +69,7 @@ function listLockers(directory: string): string[] {
   });
 }
 
-Deno.test("each lock of the product is in docs/security.md, and here", () => {
+Deno.test("each lock of the product is listed in docs/security.md and in this test", () => {
   assertEquals(PARTS.flatMap(listLockers).sort(), LOCKERS);
 });
 
@@ -115,7 +115,7 @@ for (const [type, locked, makeScene, ...needs] of LOCKING_PLUGINS) {
 }
 
 rootTest(
-  "cni netns add waits for no lock of another user",
+  "cni netns add does not wait for another user's lock",
   needsOtherLocker,
   async () => {
     await using host = await ToolHost.create();
@@ -131,7 +131,7 @@ rootTest(
   },
 );
 
-Deno.test("cni install waits for no lock of another user", {
+Deno.test("cni install does not wait for another user's lock", {
   ...needsBin,
   ignore: needsBin.ignore || needsOtherLocker.ignore,
 }, async () => {

@@ -30,7 +30,7 @@ const needs = allOf(
 const { ignore, suffix } = needs;
 
 Deno.test({
-  name: `/etc/cni/log.json tells all plugins of a node where to log${suffix}`,
+  name: `/etc/cni/log.json sets the log file of all plugins on a node${suffix}`,
   ignore,
   fn: async () => {
     using directory = new DataDirectory();
@@ -57,7 +57,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: `without settings, /var/log/cni has the warnings${suffix}`,
+  name: `without settings, warnings are written to /var/log/cni${suffix}`,
   ignore,
   fn: async () => {
     using directory = new DataDirectory();
@@ -88,7 +88,7 @@ const strace = allOf(
 );
 
 Deno.test({
-  name: `a call without log lines looks for no log file${strace.suffix}`,
+  name: `a call without log lines opens no log file${strace.suffix}`,
   ignore: strace.ignore,
   fn: async () => {
     using directory = new DataDirectory();

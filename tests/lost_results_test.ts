@@ -76,7 +76,7 @@ for (const peer of listPeers("lost results")) {
       ignoreUnless(isExecutable(`${peer.directory}/${type}`), `needs ${type}`),
     );
     rootTest(
-      `${type}.del() without prevResult removes what ${peer.name} has added`,
+      `${type}.del() without prevResult removes what ${peer.name} added`,
       needs,
       async () => {
         using scene = new Scene(keys, peer.cniVersion);
@@ -93,7 +93,7 @@ for (const peer of listPeers("lost results")) {
     );
     if (ONE_EACH.includes(type)) continue;
     rootTest(
-      `${type}.del() without prevResult spares a pod of ${peer.name} behind the same path`,
+      `${type}.del() without prevResult keeps another pod of ${peer.name} at the same path`,
       needs,
       async () => {
         using scene = new Scene(keys, peer.cniVersion);

@@ -89,7 +89,7 @@ interface Life {
 
 const needsAll = allOf(needsBin, needsRuleTools, needsLegacyIptables());
 
-rootTest("ptp says that a host has no iptables, if named", needsAll, () => {
+rootTest("ptp fails if a host lacks the named iptables", needsAll, () => {
   using host = new Host("ptp", dualStack, {
     programs: "",
     others: OTHERS["tables by iptables-legacy"] ?? "",
@@ -119,7 +119,7 @@ function testLife(
 ): void {
   const suffix = backend === undefined ? "" : `, ipMasqBackend ${backend}`;
   rootTest(
-    `${type} masquerades by ${place} on a host with ${programs} and ${others}${suffix}`,
+    `${type} masquerades with ${place} on a host with ${programs} and ${others}${suffix}`,
     needsAll,
     () => {
       using host = new Host(type, makeConfig, {

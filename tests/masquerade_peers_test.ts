@@ -58,7 +58,7 @@ for (const peer of listPeers("masquerade")) {
           fn,
         );
 
-      test("Go adds, we check and delete", async () => {
+      test("the Go plugin adds, this project's plugin checks and deletes", async () => {
         using scene = make();
         const { json: prevResult } = await scene.succeed("ADD", {}, theirs);
         assertMatch(scene.rules, OF_CONTAINER);
@@ -68,7 +68,7 @@ for (const peer of listPeers("masquerade")) {
         assertWithoutRules(scene);
       });
 
-      test("Go adds, we collect", async () => {
+      test("the Go plugin adds, this project's GC removes", async () => {
         using scene = make();
         await scene.succeed("ADD", {}, theirs);
         const gc = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] };
@@ -77,7 +77,7 @@ for (const peer of listPeers("masquerade")) {
       });
 
       if (hasIptablesOnly(peer) && backend === "nftables") {
-        test("we add, Go deletes all but the rules, we collect", async () => {
+        test("this project's plugin adds, the Go plugin deletes all but the rules, GC removes them", async () => {
           using scene = make();
           const { json: prevResult } = await scene.succeed("ADD");
           // A runtime calls again what has failed.
@@ -91,7 +91,7 @@ for (const peer of listPeers("masquerade")) {
         continue;
       }
 
-      test("we add, Go checks and deletes", async () => {
+      test("this project's plugin adds, the Go plugin checks and deletes", async () => {
         using scene = make();
         const { json: prevResult } = await scene.succeed("ADD");
         assertMatch(scene.rules, OF_CONTAINER);

@@ -89,7 +89,7 @@ const SCENES: Readonly<Record<string, () => Scene>> = {
 for (const [type, make] of Object.entries(SCENES)) {
   for (const command of ["ADD", "CHECK", "DEL", "GC"]) {
     rootTest(
-      `${type} says which ${command} request failed, and on what`,
+      `${type} names the netlink request of ${command} that failed, and its object`,
       async (t) => {
         await eachStep(t, (step) => failAt(make, command, step));
       },

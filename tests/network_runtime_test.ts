@@ -76,7 +76,7 @@ rootTest("NetworkRuntime attaches, checks and detaches", async () => {
   assertEquals([hosts.leases(), runtime.listCachedAttachments()], [[], []]);
 });
 
-rootTest("NetworkRuntime leaves nothing of an ADD that it undoes", async () => {
+rootTest("NetworkRuntime leaves nothing after it undid an ADD", async () => {
   using hosts = TestHosts.create();
   const runtime = runtimeOf(hosts);
   const conf = confOf("c1", hosts.sandbox);
@@ -100,7 +100,7 @@ rootTest("NetworkRuntime keeps what a second ADD finds", async () => {
   await runtime.delNetworkList(list, conf);
 });
 
-rootTest("NetworkRuntime attaches several, and GC cleans up", async () => {
+rootTest("NetworkRuntime attaches several, and GC detaches them", async () => {
   using hosts = TestHosts.create();
   const runtime = runtimeOf(hosts);
   const list = listOf(hosts);

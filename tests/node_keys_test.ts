@@ -63,7 +63,7 @@ function readKeys(type: string): Set<string> {
   return new Set(listKeys(definitions[type]));
 }
 
-Deno.test("each key of each schema is in the table of node keys, or is harmless", () => {
+Deno.test("each key of each schema is in the table of node keys, or in HARMLESS", () => {
   const keys = new Set(pluginNames.flatMap((type) => [...readKeys(type)]));
   const unknown = [...keys].filter((key) =>
     HARMLESS.has(key) === (findNodeKey(foldKey(key)) !== undefined)
@@ -78,12 +78,12 @@ Deno.test("each key of each schema is in the table of node keys, or is harmless"
   assertEquals(gone, [], "HARMLESS here has keys that no schema has");
 });
 
-Deno.test("the table of node keys has each key once", () => {
+Deno.test("the table of node keys lists each key once", () => {
   const folded = NODE_KEYS.map(({ key }) => foldKey(key));
   assertEquals(folded.length, new Set(folded).size);
 });
 
-Deno.test("the tables of keys are what deno task schemas writes", async () => {
+Deno.test("the tables of keys equal the output of deno task schemas", async () => {
   const file = new URL("../plugins/lists/key_tables.ts", import.meta.url);
   assertEquals(await Deno.readTextFile(file), await formatKeyTables());
   const all = pluginNames.flatMap((type) => [...readKeys(type)]);
@@ -93,7 +93,7 @@ Deno.test("the tables of keys are what deno task schemas writes", async () => {
   );
 });
 
-Deno.test("the traits of plugins are what deno task schemas writes", async () => {
+Deno.test("the traits of plugins equal the output of deno task schemas", async () => {
   const file = new URL("../plugins/lists/traits.ts", import.meta.url);
   assertEquals(await Deno.readTextFile(file), formatTraits());
 });
@@ -108,7 +108,7 @@ Deno.test("docs/multus-networks.md lists the keys that definitions may not set",
   assertEquals(missing, []);
 });
 
-Deno.test("foldKey() folds what Go folds", () => {
+Deno.test("foldKey() folds the same characters as Go", () => {
   for (const key of ["binDir", "BINDIR", "binDIR"]) {
     assertEquals(foldKey(key), "bindir");
   }
@@ -116,7 +116,7 @@ Deno.test("foldKey() folds what Go folds", () => {
   assertEquals(foldKey("\u017Focket"), "socket");
 });
 
-Deno.test("isUsual() knows values that harm nobody", () => {
+Deno.test("isUsual() accepts harmless values", () => {
   const isUsualFor = (key: string, value: unknown): boolean => {
     const row = findNodeKey(foldKey(key));
     return row !== undefined && isUsual(row, value);

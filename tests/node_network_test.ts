@@ -123,7 +123,7 @@ function linksUp(netns: NetNs): string[] {
     .map(({ ifname }) => ifname);
 }
 
-rootTest("NodeNetwork attaches a pod, knows it, and detaches it", async () => {
+rootTest("NodeNetwork attaches, shows and detaches a pod", async () => {
   using agent = new AgentHost();
   agent.addNetwork("10-net1.conflist", "net1");
   const { hosts: { sandbox }, network } = agent;
@@ -144,7 +144,7 @@ rootTest("NodeNetwork attaches a pod, knows it, and detaches it", async () => {
   await network.tearDownPod(pod);
 });
 
-rootTest("NodeNetwork.getPodNetworkStatus() shows the present", async () => {
+rootTest("NodeNetwork.getPodNetworkStatus() reads the kernel", async () => {
   using agent = new AgentHost();
   agent.addNetwork("10-net1.conflist", "net1");
   const { hosts: { sandbox }, network } = agent;
@@ -181,7 +181,7 @@ rootTest("NodeNetwork.checkPod() finds changes to a pod", async () => {
   await network.tearDownPod(pod);
 });
 
-rootTest("NodeNetwork attaches and detaches ten pods at once", async () => {
+rootTest("NodeNetwork attaches and detaches ten pods together", async () => {
   using agent = new AgentHost();
   agent.addNetwork("10-net1.conflist", "net1");
   const { network } = agent;
@@ -200,7 +200,7 @@ rootTest("NodeNetwork attaches and detaches ten pods at once", async () => {
   assertEquals(agent.remains, []);
 });
 
-rootTest("NodeNetwork detaches a pod whose namespace is gone", async () => {
+rootTest("NodeNetwork detaches a pod whose namespace was deleted", async () => {
   using agent = new AgentHost();
   agent.addNetwork("10-net1.conflist", "net1");
   const { network, hosts } = agent;
@@ -239,7 +239,7 @@ rootTest("NodeNetwork leaves nothing if set-up fails half-way", async () => {
   await network.tearDownPod(pod);
 });
 
-rootTest("NodeNetwork follows a configuration that is replaced", async () => {
+rootTest("NodeNetwork uses a replaced configuration", async () => {
   using agent = new AgentHost();
   agent.addNetwork("10-net1.conflist", "net1");
   const { network } = agent;
@@ -280,7 +280,7 @@ rootTest("NodeNetwork is not ready with a broken configuration", async () => {
   await network.tearDownPod(during);
 });
 
-rootTest("NodeNetwork collects what an agent that died has left", async () => {
+rootTest("NodeNetwork detaches pods of an agent that died", async () => {
   using agent = new AgentHost();
   agent.addNetwork("10-net1.conflist", "net1");
   const [old, gone] = [agent.pod("c1"), agent.pod("c2")];

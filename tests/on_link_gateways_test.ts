@@ -202,7 +202,7 @@ function listRoutes(netns: NetNs): string[] {
   );
 }
 
-rootTest("sbr routes through a gateway that no route has named", async () => {
+rootTest("sbr routes through a gateway to which no route leads", async () => {
   using scene = new OnLinkScene("bridge");
   const { hosts } = scene;
   const ipam = ipamOf(hosts, { routes: [] });
@@ -217,7 +217,7 @@ rootTest("sbr routes through a gateway that no route has named", async () => {
   }
 });
 
-rootTest("bridge is the gateway of other subnets than its own", async () => {
+rootTest("bridge is the gateway of several subnets", async () => {
   using scene = new OnLinkScene("bridge", { isDefaultGateway: true });
   const { host, sandbox } = scene.hosts;
   const { json: prevResult } = await scene.succeed("ADD");
@@ -232,7 +232,7 @@ rootTest("bridge is the gateway of other subnets than its own", async () => {
 });
 
 rootTest(
-  "bridge routes single addresses as long as they are there",
+  "bridge routes single addresses until they are removed",
   async () => {
     const addresses = [
       { address: "10.7.7.7/32", gateway: GATEWAYS[0] },

@@ -107,7 +107,7 @@ function testBeside(type: OwnLinkType, peer: Peer): void {
     });
   });
 
-  rootTest(`${type} has the errors of ${peer.name}`, needs, async (t) => {
+  rootTest(`${type} prints the errors of ${peer.name}`, needs, async (t) => {
     await eachRow(t, ERRORS[type], async ([keys, text]) => {
       for (const who of ["ours", peer] as const) {
         using scene = makeScene(type, keys);

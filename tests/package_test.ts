@@ -314,7 +314,7 @@ Deno.test({
       await assertPackage(node, versions.before);
     });
 
-    await t.step("calls by processes and by the daemon", async () => {
+    await t.step("calls run in processes and in the daemon", async () => {
       const state = await readState(node);
       for (const by of ["process", "daemon"] as const) {
         const pod = await Pod.add(node, "once", by);
@@ -340,14 +340,14 @@ Deno.test({
       pods.push(await Pod.add(node, "three", "daemon"));
     });
 
-    await t.step("the version before comes back", async () => {
+    await t.step("the previous version is restored", async () => {
       await changeVersion(() =>
         apt(node, `install --allow-downgrades cni-plugins=${versions.before}`)
       );
       await assertPackage(node, versions.before);
     });
 
-    await t.step("plugins that a network needs stay", async () => {
+    await t.step("plugins that a network needs are kept", async () => {
       const list = { ...NETWORK, plugins: PLUGINS };
       const text = JSON.stringify(list);
       await Deno.writeTextFile(node.pathOf(CONFIG_FILE), text);
@@ -368,7 +368,7 @@ Deno.test({
       assertEquals(await listFiles(node), before);
     });
 
-    await t.step("the archive, in the same way", async () => {
+    await t.step("the archive is installed in the same way", async () => {
       const bin = (which: string): string => `${SHOWN}/${which}/bin/cni`;
       const install = (which: string): Promise<string> =>
         node.get(`${bin(which)} ${INSTALL}`);

@@ -47,7 +47,7 @@ const needsCgroup = ignoreUnless(
 const { ignore, suffix } = allOf(needsBin, needsCgroup);
 
 Deno.test({
-  name: "plugins of the node daemon have a cgroup of their own" + suffix,
+  name: "plugins of the node daemon run in a separate cgroup" + suffix,
   ignore,
   fn(): void {
     const config = JSON.stringify({

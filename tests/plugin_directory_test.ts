@@ -194,7 +194,7 @@ const isCheckout = hasCommand("git") && new Deno.Command("git", {
 
 const needsCheckout = ignoreUnless(isCheckout, "needs git, and a checkout");
 
-rootTest("a plugin is its directory", needsCheckout, async (t) => {
+rootTest("a plugin consists of its directory", needsCheckout, async (t) => {
   using copy = new Copy();
   await copy.takeAll();
   assertEquals(await copy.listChanges(), []);
@@ -225,7 +225,7 @@ rootTest("a plugin is its directory", needsCheckout, async (t) => {
     assertEquals(code, 0, stdout);
   });
 
-  await t.step("without it, the tool does not know it", async () => {
+  await t.step("without it, the tool does not list it", async () => {
     const refusals: [string[], string][] = [
       [["explain", "vlan"], 'no plugin is named "vlan"'],
       [["schema", "vlan"], 'No schema is named "vlan"'],
@@ -254,7 +254,7 @@ rootTest("a plugin is its directory", needsCheckout, async (t) => {
   await copy.take("plugins/vlan", "README.md");
   await copy.makeLists();
 
-  await t.step("put back, it is known as before", async () => {
+  await t.step("after it is restored, the tool lists it again", async () => {
     assertEquals(await copy.listChanges(), []);
     assertEquals(await listKnown(copy), pluginNames);
   });

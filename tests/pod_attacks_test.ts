@@ -473,7 +473,7 @@ function stateOf({ hosts: { host } }: MultusHost): string[] {
   ];
 }
 
-hostTest("the author of a pod gets nothing of others", async (t) => {
+hostTest("the author of a pod takes nothing of other pods", async (t) => {
   await using node = await Node.start();
   const { host } = node;
   let index = 0;

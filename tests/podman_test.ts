@@ -148,7 +148,7 @@ network_config_dir = "${directory}/net.d"
 }
 
 rootTest(
-  "podman's containers reach each other, keep a port, and leave nothing",
+  "podman's containers reach each other, forward a port, and leave nothing",
   allOf(needsBin, needsPodman, needsInetRules),
   async () => {
     using hosts = TestHosts.create();

@@ -280,7 +280,7 @@ hostTest(
 );
 
 hostTest(
-  "a real API server: the chart repeats a clean-up that is unfinished",
+  "a real API server: helm uninstall repeats an unfinished clean-up",
   allOf(needsKubectl, needsHelm),
   async () => {
     using hosts = TestHosts.create();
@@ -314,14 +314,14 @@ hostTest(
 );
 
 hostTest(
-  "a real API server: pods by a process and by the daemon",
+  "a real API server: pods are attached by a process and by the daemon",
   needsKubectl,
   async (t) => {
     using hosts = TestHosts.create();
     await using api = await RealApiServer.start(hosts);
 
     await t.step(
-      "it accepts all manifests",
+      "the API server accepts all manifests",
       () => applyManifests(api, hosts.directory),
     );
 
@@ -333,7 +333,7 @@ hostTest(
       net7: "default/wide",
     };
 
-    await t.step("a process attaches with the rights of the manifests", () => {
+    await t.step("a process attaches with the manifests' rights", () => {
       node.call("ADD", web);
       node.assertAttached(web, networks);
       assertEquals(node.listAllocations(), ["default/web"]);
@@ -354,14 +354,14 @@ hostTest(
     await using daemon = await MultusDaemon.start(node);
     const keys = { daemonSocketDir: daemon.socketDir };
 
-    await t.step("the daemon does too", () => {
+    await t.step("the daemon attaches too", () => {
       node.call("ADD", web, keys);
       node.assertAttached(web, networks);
       node.call("CHECK", web, keys);
     });
 
     await t.step(
-      "the daemon learns what it missed, after 410 Gone",
+      "the daemon lists again after 410 Gone",
       async () => {
         daemon.signal("SIGSTOP");
         const late = node.addPod("late", "green");
@@ -380,7 +380,7 @@ hostTest(
       },
     );
 
-    await t.step("cluster-gc releases addresses of pods that are gone", () => {
+    await t.step("cluster-gc releases addresses of deleted pods", () => {
       const args = [
         "cluster-gc",
         `--kubeconfig=${api.kubeconfigOf("cni-cluster-gc")}`,
@@ -406,7 +406,7 @@ hostTest(
 );
 
 hostTest(
-  `a real API server: ${BURST} pods at once`,
+  `a real API server: ${BURST} pods at the same time`,
   needsKubectl,
   async (t) => {
     using hosts = TestHosts.create();
@@ -437,17 +437,17 @@ hostTest(
       );
     };
 
-    await t.step("by processes", () => attachAll({}));
+    await t.step("in processes", () => attachAll({}));
     await using daemon = await MultusDaemon.start(node);
     const keys = { daemonSocketDir: daemon.socketDir };
-    await t.step("by the daemon", () => attachAll(keys));
+    await t.step("through the daemon", () => attachAll(keys));
   },
 );
 
 const CLAIMS = "/apis/k8s.cni.cncf.io/v1alpha1/namespaces/test/ipamclaims";
 
 Deno.test({
-  name: "the sandbox of an IPAMClaim, and its release by several daemons" +
+  name: "IPAMClaims keep their sandbox, and several daemons release them" +
     needsApiServer.suffix,
   ignore: needsApiServer.ignore,
   fn: async () => {
@@ -508,7 +508,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a real API server answers a patch of a pool with its metadata alone" +
+  name: "a real API server can return only the metadata of a patched pool" +
     needsApiServer.suffix,
   ignore: needsApiServer.ignore,
   fn: async () => {

@@ -150,7 +150,7 @@ const HOSTILE: readonly [name: string, script: string][] = [
 
 for (const { type, ...keys } of TYPES) {
   rootTest(
-    `${type}.del() and those of its chain succeed whatever the container has done`,
+    `${type}.del() and its chained plugins succeed, whatever the container did`,
     needsLinks(type),
     async (t) => {
       await eachRow(t, HOSTILE, async ([, script]) => {

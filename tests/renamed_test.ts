@@ -157,7 +157,7 @@ async function call(
 
 Deno.test(
   {
-    name: `an executable of any name is the plugin${needsBin.suffix}`,
+    name: `a renamed executable runs its plugin${needsBin.suffix}`,
     ignore: needsBin.ignore,
   },
   async (t) => {
@@ -176,7 +176,7 @@ Deno.test(
 Deno.test(
   {
     name:
-      `the node daemon gets a renamed executable's plugin${needsBin.suffix}`,
+      `the node daemon runs the plugin of a renamed executable${needsBin.suffix}`,
     ignore: needsBin.ignore,
   },
   async (t) => {
@@ -197,7 +197,7 @@ Deno.test(
 Deno.test(
   {
     name:
-      `an executable whose name says two plugins, or none, says what to do${needsBin.suffix}`,
+      `an executable with an ambiguous or unknown name reports what to do${needsBin.suffix}`,
     ignore: needsBin.ignore,
   },
   async () => {

@@ -57,7 +57,7 @@ table inet netavark {
 }`;
 
 rootTest(
-  "cni daemon --repair gives containers back what firewalld's reload takes",
+  "cni daemon --repair restores rules after a reload of firewalld",
   needs,
   async (t) => {
     await using host = await ToolHost.create();
@@ -177,7 +177,7 @@ rootTest(
       await rested();
       await cni("repair --all --dry-run");
     });
-    await t.step("a table of netavark is its own", async () => {
+    await t.step("a table of netavark is not changed", async () => {
       await rested();
       const past = await rounds();
       const rules = await sh(LIST);

@@ -251,7 +251,7 @@ rootTest(
       await scene.assertAnswered(ALL);
       assertEquals(await daemon.metric("cni_daemon_repairs_failed"), 0);
     });
-    await t.step("cni list says so", async () => {
+    await t.step("cni list shows the repairs", async () => {
       const rows = JSON.parse(await scene.host.succeed("list --json"));
       const [row] = rows.filter((
         { network }: { network: string },

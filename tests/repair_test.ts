@@ -138,7 +138,7 @@ class Scene implements AsyncDisposable {
 }
 
 rootTest(
-  "cni repair makes again what other programs removed",
+  "cni repair restores what other programs removed",
   needsAll,
   async (t) => {
     await using scene = await Scene.start();
@@ -164,7 +164,7 @@ rootTest(
       assertEquals([code, stdout], [0, ""]);
       assertMatch(stderr, /Repaired 0 of/);
     });
-    await t.step("by plugins that are processes", async () => {
+    await t.step("with plugins in separate processes", async () => {
       await scene.host.sh("nft flush ruleset");
       host.env["CNI_NO_INPROCESS"] = "1";
       await scene.host.succeed("repair --all");
@@ -193,7 +193,7 @@ rootTest(
       await scene.host.succeed("repair c1 --sandbox");
       await scene.assertWhole();
     });
-    await t.step("an interface that is gone", async () => {
+    await t.step("a deleted interface", async () => {
       await scene.host.sh("ip -n c2 link del eth0");
       const { code, stdout } = await host.cni("repair c2");
       assertEquals(code, 1);
@@ -235,7 +235,7 @@ rootTest("cni repair names plugins that cannot repair", needsAll, async () => {
   assertEquals(others.stdout, "VERSION\n");
 });
 
-rootTest("cni daemon --repair does it by itself", needsAll, async (t) => {
+rootTest("cni daemon --repair restores lost rules", needsAll, async (t) => {
   await using scene = await Scene.start();
   const rules = await scene.rules();
   using hosts = TestHosts.create();
@@ -258,7 +258,7 @@ rootTest("cni daemon --repair does it by itself", needsAll, async (t) => {
     await scene.assertWhole();
     assertEquals(await daemon.metric("cni_daemon_repairs_failed"), 0);
   });
-  await t.step("after DEL of another network, and one that fails", async () => {
+  await t.step("after DEL of another network, and a failed DEL", async () => {
     const { host } = scene;
     host.addNetwork("second", [
       { type: "ptp", ipam: host.hostLocal("10.2.0.0/16") },
@@ -288,7 +288,7 @@ rootTest("cni daemon --repair does it by itself", needsAll, async (t) => {
     );
     assertEquals(await scene.rules(), rules);
   });
-  await t.step("and tells it", async () => {
+  await t.step("and logs the repair", async () => {
     assertMatch(
       daemon.log,
       /msg="Repaired containers that had lost something"/,

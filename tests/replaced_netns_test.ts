@@ -105,7 +105,7 @@ const ROWS: Readonly<Record<string, (hosts: TestHosts) => Keys>> = {
 
 for (const [type, configOf] of Object.entries(ROWS)) {
   rootTest(
-    `${type} stays out of a namespace that takes the sandbox's place`,
+    `${type} changes nothing in a namespace that replaces the sandbox`,
     async () => {
       using hosts = TestHosts.create();
       const config = configOf(hosts);
@@ -118,7 +118,7 @@ for (const [type, configOf] of Object.entries(ROWS)) {
 }
 
 rootTest(
-  "an executable stays out of a namespace that takes the sandbox's place",
+  "an executable changes nothing in a namespace that replaces the sandbox",
   needsBin,
   async () => {
     using hosts = TestHosts.create();
@@ -133,7 +133,7 @@ rootTest(
 );
 
 rootTest(
-  "a daemon stays out of a namespace that takes the sandbox's place",
+  "a daemon changes nothing in a namespace that replaces the sandbox",
   needsBin,
   async () => {
     using hosts = TestHosts.create();

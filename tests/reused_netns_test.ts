@@ -66,7 +66,7 @@ const LISTS: readonly [name: string, list: List][] = [
 ];
 
 rootTest(
-  "DEL touches nothing of a container that has the path now",
+  "DEL changes nothing in a container that now has the path",
   needsKind("macvlan"),
   async (t) => {
     for (const hasResult of [true, false]) {

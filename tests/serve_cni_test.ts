@@ -28,7 +28,7 @@ async function succeed(
   return output;
 }
 
-rootTest("the example has remote attach a sandbox", async () => {
+rootTest("the example attaches a sandbox through remote", async () => {
   using hosts = TestHosts.create();
   const socket = `${hosts.directory}/daemon/cni.sock`;
   await using server = await serve("ptp", socket, {
@@ -169,7 +169,7 @@ rootTest(
 );
 
 rootTest(
-  "serveCni() has calls tried again that it does not begin",
+  "serveCni() returns code 11 for calls that it does not start",
   async () => {
     using hosts = TestHosts.create();
     const socket = `${hosts.directory}/daemon/cni.sock`;
@@ -231,7 +231,7 @@ Deno.test("serveCni() takes over from a daemon, which then does not remove the s
 });
 
 rootTest(
-  "contivk8s passes a namespace as a process's, during the call",
+  "contivk8s passes a namespace as the namespace of a process",
   async () => {
     using hosts = TestHosts.create();
     let path = "", id: string | undefined;

@@ -112,7 +112,7 @@ Deno.test({
       await awaitCalls(node, 2);
     });
 
-    await t.step("no option gives the daemon mounts of its own", async () => {
+    await t.step("no option unshares the daemon's mounts", async () => {
       const pid = await daemonPid(node);
       const links = `readlink /proc/1/ns/mnt /proc/${pid}/ns/mnt ` +
         `/proc/1/ns/uts /proc/${pid}/ns/uts`;
@@ -163,7 +163,7 @@ Deno.test({
       await node.get(`rm -r ${dropIn}; systemctl daemon-reload`);
     });
 
-    await t.step("disabled by hand, it stays so", async () => {
+    await t.step("a disabled unit remains disabled", async () => {
       await node.get("/opt/cni/bin/cni daemon disable");
       const update = await node.get(INSTALL);
       assertMatch(update, /^daemon {6}disabled$/m);
@@ -173,7 +173,7 @@ Deno.test({
       await node.get("/opt/cni/bin/cni daemon status");
     });
 
-    await t.step("a daemon that does not start fails nothing", async () => {
+    await t.step("a failing daemon fails no installation", async () => {
       const dropIn = `${UNIT}.d`;
       await node.get(
         `mkdir ${dropIn} && printf '[Service]\\nExecStart=\\n` +

@@ -163,7 +163,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "the path leads to the host's namespace after the comparison",
       "the opened namespace is compared again",
       "tests/replaced_netns_test.ts",
-      "a daemon stays out of a namespace that takes the sandbox's place",
+      "a daemon changes nothing in a namespace that replaces the sandbox",
     ],
     [
       "the path changes between open and use",
@@ -241,7 +241,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container renames its loopback, which nobody can delete, so that DEL fails",
       "DEL finds links by their kind as well",
       "tests/renamed_link_test.ts",
-      "and those of its chain succeed whatever the container has done",
+      "and its chained plugins succeed, whatever the container did",
     ],
     [
       "a pod names its macvlan like the host's bridge or uplink, so that `ingressPolicy` applies there",
@@ -537,7 +537,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "anything else that an annotation can contain",
       "each key is refused, or has no effect",
       "tests/pod_attacks_test.ts",
-      "the author of a pod gets nothing of others",
+      "the author of a pod takes nothing of other pods",
     ],
     [
       "a pod takes the host port of a running pod",
@@ -605,7 +605,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a new plugin key that the rules do not cover",
       "every key is listed as harmful or harmless",
       "tests/node_keys_test.ts",
-      "each key of each schema is in the table of node keys, or is harmless",
+      "each key of each schema is in the table of node keys, or in HARMLESS",
     ],
     [
       "multus runs itself recursively",
@@ -661,7 +661,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a caller of another container, or without root's rights",
       "namespaces, root and capabilities are read from its process",
       "tests/daemon_test.ts",
-      "takes no call of a caller that it has more rights than",
+      "declines calls of callers with fewer privileges",
     ],
     [
       "a process that reuses the ID of an exited caller",
@@ -685,7 +685,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a listener of another user at the socket",
       "nothing is sent to it",
       "tests/daemon_caller_test.ts",
-      "a listener of another user gets nothing",
+      "a caller sends nothing to a listener of another user",
     ],
     [
       "a stopped, silent or slow daemon",
@@ -703,7 +703,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "huge or malformed requests",
       "refused at 16 MiB",
       "tests/daemon_test.ts",
-      "declines what is not a request, and goes on",
+      "declines malformed requests, and continues",
     ],
     [
       "callers that fill the memory",
@@ -715,7 +715,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "callers that use up connections or open files",
       "limits per process and in total",
       "tests/daemon_test.ts",
-      "takes calls with few files and many idle connections",
+      "accepts calls with few open files and many idle connections",
     ],
     [
       "anyone who can reach --metrics-address",
@@ -727,19 +727,19 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "slow callers",
       "a request must arrive within 20 s, or the connection is closed",
       "tests/daemon_test.ts",
-      "is there for others while callers dawdle",
+      "serves other callers while slow callers send",
     ],
     [
       "many callers at the same time",
       "a limit of running calls; other calls wait in order",
       "tests/daemon_test.ts",
-      "runs as many calls at once as it may",
+      "limits concurrent calls, and runs the others in order",
     ],
     [
       "a socket of a dead daemon",
       "the socket is replaced; a live daemon hands it over",
       "tests/daemon_test.ts",
-      "puts its sockets back, and takes those of a dead one",
+      "restores removed sockets, and replaces sockets of a dead daemon",
     ],
     [
       "a different user's daemon behind remote",

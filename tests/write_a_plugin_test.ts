@@ -28,7 +28,7 @@ const guide = await Deno.readTextFile(`${ROOT}docs/write-a-plugin.md`);
 
 const NETWORK = { cniVersion: "1.1.0", name: "net1" };
 
-Deno.test("the guide shows the files of its example, or links them", async (t) => {
+Deno.test("the guide shows or links the files of its example", async (t) => {
   const languages = { ts: "ts", conflist: "json" };
   for (const { name } of await Array.fromAsync(Deno.readDir(EXAMPLE))) {
     await t.step(name, async () => {
@@ -41,7 +41,7 @@ Deno.test("the guide shows the files of its example, or links them", async (t) =
   }
 });
 
-Deno.test("the guide quotes a part of its example as it is", async () => {
+Deno.test("the guide quotes a part of its example unchanged", async () => {
   const [, quoted = ""] = /^```ts ignore\n([^]*?)^```/m.exec(guide) ?? [];
   assertStringIncludes(quoted, "async add(call)");
   const text = await Deno.readTextFile(`${EXAMPLE}/main.ts`);
@@ -62,7 +62,7 @@ Deno.test("the guide names every entry point", async (t) => {
   }
 });
 
-Deno.test("the guide shows what the example answers", async (t) => {
+Deno.test("the guide shows the output of the example", async (t) => {
   const complete = {
     CNI_CONTAINERID: "c1",
     CNI_NETNS: "/run/netns/c1",

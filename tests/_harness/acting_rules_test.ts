@@ -24,7 +24,7 @@ add rule ip t hide masquerade
 const ELEMENT = "element ip t sources { 10.1.2.3 : goto hide }";
 
 rootTest(
-  "actingRules() lists rules that act",
+  "actingRules() lists only rules that affect packets",
   ignoreUnless(hasCommand("nft"), "needs nft"),
   async (t) => {
     using hosts = TestHosts.create();
@@ -34,22 +34,22 @@ rootTest(
       return actingRules(host).map((line) => line.replace(/(: ).*/, ""));
     };
     const all = ["ip t base", "ip t base", "ip t by_source"];
-    await t.step("nothing", () => assertEquals(nft(""), []));
+    await t.step("an empty ruleset", () => assertEquals(nft(""), []));
     await t.step("a lookup in an empty map", () => {
       assertEquals(nft(RULES), []);
     });
-    await t.step("an element, and the way to it", () => {
+    await t.step("an element, and the rules that lead to it", () => {
       const found = [...all, "@sources", "ip t hide"];
       assertEquals(nft(`add ${ELEMENT}`), found);
     });
-    await t.step("the element is gone", () => {
+    await t.step("a removed element", () => {
       assertEquals(nft("delete element ip t sources { 10.1.2.3 }"), []);
     });
     await t.step("a rule, and a return before it", () => {
       const rule = "add rule ip t by_source ip saddr 10.1.2.3 masquerade";
       assertEquals(nft(rule), all);
     });
-    await t.step("a rule in a chain that is not reached", () => {
+    await t.step("a rule in an unreachable chain", () => {
       assertEquals(nft("flush chain ip t base"), []);
     });
     await t.step("an anonymous map", () => {

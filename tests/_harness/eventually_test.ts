@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { eventually } from "./eventually.ts";
 
-Deno.test("eventually() rests three times as long as a try takes", async () => {
+Deno.test("eventually() pauses three times as long as an attempt takes", async () => {
   const tries: [beginMs: number, endMs: number][] = [];
   await eventually("the fourth try", () => {
     const beginMs = performance.now();
@@ -18,14 +18,14 @@ Deno.test("eventually() rests three times as long as a try takes", async () => {
   }
 });
 
-Deno.test("eventually() fails at once if a try does", async () => {
+Deno.test("eventually() fails immediately if an attempt fails", async () => {
   const fail = (): boolean => {
     throw new Error("on purpose");
   };
   await assertRejects(() => eventually("never", fail), Error, "on purpose");
 });
 
-Deno.test("eventually() says what there is instead when its time is over", async () => {
+Deno.test("eventually() reports the last state at its time limit", async () => {
   const describe = (): Promise<string> => Promise.resolve("but one");
   await assertRejects(
     () => eventually("there are two", () => false, describe, 1),

@@ -29,7 +29,7 @@ function inDirectory(
 }
 
 Deno.test(
-  "findPeers() finds the newest release, or tells what it needs",
+  "findPeers() finds the newest release, or reports the missing requirement",
   inDirectory((parent) => {
     const directory = `${parent}/v1`;
     const outcome = (): unknown[] => {

@@ -37,7 +37,7 @@ function addressOf({ metadata }: Json): string | undefined {
   return JSON.parse(status)[1]?.ips?.[0];
 }
 
-clusterTest("two nodes take addresses at the same time", {
+clusterTest("two nodes allocate addresses at the same time", {
   nodes: 2,
   network: ptpNetwork,
   prepare: prepareMultus,
@@ -90,7 +90,7 @@ clusterTest("two nodes take addresses at the same time", {
       )
     );
   };
-  await step("one of two pods has the address of a claim", async () => {
+  await step("one of two pods gets the address of a claim", async () => {
     api.apply(...claims.map((name): JsonObject => ({
       apiVersion: "k8s.cni.cncf.io/v1alpha1",
       kind: "IPAMClaim",
@@ -127,7 +127,7 @@ clusterTest("two nodes take addresses at the same time", {
     assertEquals(listAllocations(cluster), CLAIMS);
   });
 
-  await step("the other pod has it after the first one", async () => {
+  await step("the other pod gets the address after the first pod", async () => {
     const first = owners().flat();
     const addresses = first.map(addressOf);
     const names = first.map(({ metadata }) => metadata.name);

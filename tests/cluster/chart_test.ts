@@ -39,7 +39,7 @@ const OPTIONS = {
 };
 
 clusterTest(
-  "the chart leaves nodes as they were",
+  "the chart restores nodes when it is uninstalled",
   OPTIONS,
   async (cluster, step) => {
     const { api } = cluster;
@@ -138,7 +138,7 @@ clusterTest(
       }
     });
 
-    await step("removal", async () => {
+    await step("uninstallation", async () => {
       helm(cluster, "uninstall", "cni");
       // Pods of its last DaemonSet end in their own time.
       let names: string[] = [];

@@ -34,13 +34,13 @@ for (const { runtime, needs, withDaemon } of CASES) {
     await node.get(POLICIES);
     const before = [await readTraces(node)];
 
-    await step("pods start, and are gone", async () => {
+    await step("pods start and are deleted", async () => {
       api.apply(...["a", "b", "c"].map((name) => pod(name)));
       await settle(cluster);
       await removeAll(cluster, before);
     });
 
-    await step("a port of the node leads to a pod", async () => {
+    await step("a host port is forwarded to a pod", async () => {
       api.apply(pod("web", { hostPort: 8080 }));
       await settle(cluster);
       await until("the port answers", () => answers(cluster));
@@ -59,7 +59,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
       }
     });
 
-    await step("a StatefulSet gets its pods back", async () => {
+    await step("a StatefulSet gets new pods", async () => {
       api.apply(workload("StatefulSet", "named", 2));
       await settle(cluster);
       api.kubectl("delete", "pod", "named-0", "--wait=false");
@@ -67,7 +67,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
     });
 
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-      await step(`pods stay when the runtime gets ${signal}`, async () => {
+      await step(`pods survive when the runtime gets ${signal}`, async () => {
         const sandboxes = await listSandboxes(node);
         await cycleRuntime(cluster, runtime, signal);
         await settle(cluster);
@@ -75,7 +75,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
       });
     }
 
-    await step("sandboxes vanish while the runtime is away", async () => {
+    await step("sandboxes vanish while the runtime is stopped", async () => {
       const [first, second] = await listSandboxes(node);
       if (!first || !second) throw new Error("two pods");
       await node.signal(runtime.program, "SIGTERM");
@@ -107,7 +107,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
       await settle(cluster);
     });
 
-    await step("the network is another one while pods run", async () => {
+    await step("the network is replaced while pods run", async () => {
       node.write("/etc/cni/net.d/10-pods.conflist", {
         cniVersion: "1.1.0",
         name: "others",

@@ -30,7 +30,7 @@ async function digests(node: Node): Promise<string> {
   );
 }
 
-clusterTest("our plugins take the place of Go's, and go again", {
+clusterTest("plugins replace the Go plugins, and are uninstalled", {
   network: ptpNetwork,
   prepare: async (node) =>
     void await node.get(`cp ${NEWEST_DIRECTORY}/* /opt/cni/bin/`),
@@ -62,14 +62,14 @@ clusterTest("our plugins take the place of Go's, and go again", {
     }
   };
 
-  await step("pods by Go's plugins", async () => {
+  await step("the Go plugins attach pods", async () => {
     api.apply(workload("Deployment", "many", 4, {}));
     api.apply(workload("StatefulSet", "named", 1, { hostPort: 8080 }));
     await settle(cluster);
   });
 
   await step(
-    "our plugins and the daemon are installed while they run",
+    "plugins and daemon are installed while the pods run",
     async () => {
       await whileRolling(cluster, "many", () => {
         api.kubectl("apply", "-k", `${DEPLOY}plugins`);
@@ -81,7 +81,7 @@ clusterTest("our plugins take the place of Go's, and go again", {
     },
   );
 
-  await step("our plugins detach the pods of Go's", async () => {
+  await step("the new plugins detach pods of the Go plugins", async () => {
     await roll();
     const status = await node.get("/opt/cni/bin/cni daemon status --json");
     const { calls } = JSON.parse(status);
@@ -99,7 +99,7 @@ clusterTest("our plugins take the place of Go's, and go again", {
     await until("the node is ready", isReady);
   });
 
-  await step("Go's plugins are put back while pods run", async () => {
+  await step("the Go plugins are restored while pods run", async () => {
     await whileRolling(cluster, "many", () => {
       api.kubectl("delete", "-k", `${DEPLOY}plugins`);
       api.kubectl("apply", "-f", `${DEPLOY}plugins/uninstall.yaml`);
@@ -110,7 +110,7 @@ clusterTest("our plugins take the place of Go's, and go again", {
     assertEquals(await digests(node), goes);
   });
 
-  await step("Go's plugins detach ours", async () => {
+  await step("the Go plugins detach pods of the new plugins", async () => {
     await roll();
     // As docs/uninstall.md says: Go's portmap does not know this table.
     await node.get("nft delete table inet cni_portmap");

@@ -88,7 +88,7 @@ for (const { runtime, needs, withDaemon } of CASES) {
     );
     const before = [await readTraces(node)];
 
-    await step("pods have their networks", async () => {
+    await step("pods get their networks", async () => {
       api.apply(workload("Deployment", "many", 4, options));
       api.apply(workload("StatefulSet", "named", 2, options));
       await settle(cluster);

@@ -69,7 +69,7 @@ async function addDaemonArgument(
   await settle(cluster);
 }
 
-clusterTest("pods without their networks, and the traffic of pods", {
+clusterTest("missing networks are reported, and traffic counted", {
   network: ptpNetwork,
   prepare: prepareMultus,
   needs: allOf(needsCluster, needsPrometheus),
@@ -121,7 +121,7 @@ clusterTest("pods without their networks, and the traffic of pods", {
     assertEquals(await findMissing(cluster), ["default/early"]);
   });
 
-  await step("a request that is changed while the pod runs", async () => {
+  await step("a request that changes while the pod runs", async () => {
     api.apply(pod("late", { annotations: { [NETWORKS]: "green" } }));
     await settle(cluster);
     const networks = `${NETWORKS}=green,unknown`;
@@ -131,7 +131,7 @@ clusterTest("pods without their networks, and the traffic of pods", {
     assertMatch(message, /^The pod runs without default\/unknown\. /);
   });
 
-  await step("networks that cannot be attached", async () => {
+  await step("networks that cannot be attached are reported", async () => {
     api.apply(
       pod("unknown", { annotations: { [NETWORKS]: "unknown" } }),
       pod("broken", { annotations: { [NETWORKS]: "broken" } }),
@@ -159,7 +159,7 @@ clusterTest("pods without their networks, and the traffic of pods", {
     api.kubectl("delete", "pod", "unknown", "broken");
   });
 
-  await step("pods that are created again have their networks", async () => {
+  await step("pods that are created again get their networks", async () => {
     api.kubectl("delete", "pod", "early", "late");
     api.apply(
       ...["early", "late"].map((name) =>

@@ -65,7 +65,7 @@ clusterTest("two nodes with multus and whereabouts", {
     await assertNoAddressTwice(cluster);
   });
 
-  await step("the node comes back, and its old pods go", async () => {
+  await step("the node reconnects, and its old pods are deleted", async () => {
     cluster.setConnected(second, true);
     api.kubectl("uncordon", second.name);
     await settle(cluster);

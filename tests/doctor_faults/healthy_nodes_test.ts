@@ -37,7 +37,7 @@ const USES: readonly Control[] = [
   tcp("node", DB),
 ];
 
-rootTest("cni doctor finds nothing where all works", NEEDS, async (t) => {
+rootTest("cni doctor has no finding on a healthy node", NEEDS, async (t) => {
   await using node = await FaultNode.create();
   const { scene } = node;
   for (const { name, seed, needs, drops } of HEALTHY) {

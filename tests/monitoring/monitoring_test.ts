@@ -38,7 +38,7 @@ import { callWith } from "../_harness/tool_call.ts";
 const RULES = readRules();
 const ALERTS = RULES.flatMap(({ alert }) => alert ?? []);
 
-Deno.test("monitoring: each alert names a finding that exists, or none", () => {
+Deno.test("monitoring: each alert names an existing finding, or none", () => {
   const codes = [...CHECKS.map(({ code }) => code), "{{ $labels.code }}"];
   for (const { alert, annotations = {} } of RULES) {
     if (alert === undefined) continue;
@@ -50,7 +50,7 @@ Deno.test("monitoring: each alert names a finding that exists, or none", () => {
   }
 });
 
-Deno.test("monitoring: each alert has samples and a fault that it is tried with", () => {
+Deno.test("monitoring: each alert has samples and an injected fault", () => {
   assertEquals(
     ALERT_CASES.map(({ alert }) => alert).toSorted(),
     ALERTS.toSorted(),
@@ -680,11 +680,11 @@ const FAULTS: readonly Fault[] = [
 ];
 
 rootTest(
-  "monitoring: each alert fires by its fault, and clears",
+  "monitoring: each alert fires on its fault, and clears",
   allOf(needsPrometheus, needsBin, needsRuleTools, needsInetRules),
   async (t) => {
     await using node = await Monitored.start();
-    await t.step("a node that is well", async () => {
+    await t.step("a healthy node", async () => {
       for (const alert of ALERTS) await node.waitFor(alert, false);
     });
     for (const { alert, seed, again, fix } of FAULTS) {
@@ -698,7 +698,7 @@ rootTest(
         }
       });
     }
-    await t.step("everything that is asked for is there", async () => {
+    await t.step("every metric of rules and dashboard exists", async () => {
       await assertAllExist(node.prometheus);
     });
     await t.step("all have cleared", async () => {

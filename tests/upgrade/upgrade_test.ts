@@ -101,7 +101,7 @@ function withoutLocalnet(state: NodeState): NodeState {
 for (const [row, { madeBy }] of Object.entries(ROWS)) {
   for (const maker of madeBy) {
     rootTest(
-      `upgrade: pods of ${maker} (${row}), as recorded, are taken over`,
+      `upgrade: recorded pods of ${maker} (${row}) are checked, repaired and detached`,
       needs,
       async () => {
         const recording = await readRecording(row, maker);
@@ -152,7 +152,7 @@ for (const peer of listPeers("upgrade")) {
     if (!madeBy.includes(peer.name)) continue;
     const isMultus = row === "multus";
     rootTest(
-      `upgrade: ${peer.name} (${row}) makes what is recorded, and detaches pods of ours`,
+      `upgrade: ${peer.name} (${row}) creates the recorded state, and detaches this project's pods`,
       isMultus ? allOf(needs, needsMultus) : needs,
       async () => {
         const directories = [peer.directory, ...isMultus ? [MULTUS] : []];
@@ -221,7 +221,7 @@ function writeRecording(row: string, maker: string, made: Recording): void {
   Deno.writeTextFileSync(pathOf(row, maker), text);
 }
 
-Deno.test("upgrade: after the way back, only our own tables are left", async () => {
+Deno.test("upgrade: after a rollback, only this project's empty tables are left", async () => {
   const left: Record<string, unknown> = {};
   for (const [row, { madeBy }] of Object.entries(ROWS)) {
     for (const maker of madeBy) {
@@ -316,7 +316,7 @@ const ELSEWHERE:
     ],
   ];
 
-Deno.test("upgrade: the other forms have tests elsewhere", async () => {
+Deno.test("upgrade: the other forms of installation have tests", async () => {
   for (const [form, file, test] of ELSEWHERE) {
     const path = new URL(`../../${file}`, import.meta.url);
     assertStringIncludes(await Deno.readTextFile(path), test, form);
