@@ -766,7 +766,7 @@ onNode("cni add stops undoing at its time limit", async (host, t) => {
   host.addNetwork("stuck", [{ type: "stuck" }]);
   await succeed(host, "netns add blue");
   const args = ["add", "stuck", "blue", "--timeout=3s", "--undo-timeout=3s"];
-  await t.step("and names possible leftovers", async () => {
+  await t.step("and names possible orphans", async () => {
     const { code, stderr } = await host.cni(...args);
     assertEquals(code, 1);
     assertMatch(

@@ -6,7 +6,6 @@
 
 import { CniError, ErrorCode } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
-import { Differences } from "../cni/call/differences.ts";
 import { COMMAND_SINCE } from "../cni/version.ts";
 import {
   type AttachedOptions,
@@ -30,8 +29,8 @@ export class CheckNotSupportedError extends CniError {}
  * Source: containernetworking/cni libcni/api.go `CheckNetworkList`.
  *
  * @throws {CheckNotSupportedError} 1 If the configuration is older than 0.4.0
- * @throws {CniError} The differences that all plugins find, with the code of the
- *   first; 6 if the configuration's version cannot be parsed
+ * @throws {CniError} The error of the first plugin that finds a difference; 6
+ *   if the configuration's version cannot be parsed
  * @throws {Error} If the cached result cannot be used
  */
 export async function checkNetwork(
@@ -73,9 +72,7 @@ function getCachedResult(
  *
  * Source: containernetworking/cni libcni/api.go `CheckNetworkList`.
  *
- * The Go version stops at the first plugin that finds a difference.
- *
- * @throws {CniError} The differences that all plugins find, with the code of the first
+ * @throws {CniError} The error of the first plugin that finds a difference
  */
 export async function checkPlugins(
   tools: PluginTools,
@@ -84,18 +81,13 @@ export async function checkPlugins(
   { prevResult, signal }: AttachedOptions,
 ): Promise<void> {
   const { capabilityArgs } = conf;
-  const differences = new Differences();
   for (const plugin of network.plugins) {
-    signal?.throwIfAborted();
-    await differences.collect(() =>
-      runPlugin(tools, {
-        command: "CHECK",
-        type: plugin.type,
-        stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
-        conf,
-        signal,
-      })
-    );
+    await runPlugin(tools, {
+      command: "CHECK",
+      type: plugin.type,
+      stdin: buildRequest(network, plugin, { prevResult, capabilityArgs }),
+      conf,
+      signal,
+    });
   }
-  differences.throwAny();
 }

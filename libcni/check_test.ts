@@ -1,6 +1,5 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { describeError } from "../base/error.ts";
-import { listDifferences } from "../cni/call/list_differences.ts";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
 import { CheckNotSupportedError } from "./check.ts";
 import { testRows } from "../tests/_harness/table.ts";
@@ -26,23 +25,6 @@ Deno.test("checkNetworkList() passes no result if none is cached", async () => {
     name: "net1",
     type: "a",
   });
-});
-
-Deno.test("checkNetworkList() reports the differences of all plugins", async () => {
-  using host = new RecordingPlugins();
-  for (const type of ["a", "b"]) {
-    host.add(type, {
-      CHECK: `echo '{"code":999,"msg":"${type} differs"}'; exit 1`,
-    });
-  }
-  const list = host.list(["a", "b"]);
-  const error = await assertRejects(() =>
-    host.runtime().checkNetworkList(list, host.conf())
-  );
-  assertEquals(listDifferences(error).map(({ msg }) => msg), [
-    "a differs",
-    "b differs",
-  ]);
 });
 
 testRows("checkNetworkList() checks the version before disableCheck", [

@@ -196,12 +196,6 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a macvlan on it",
     ],
     [
-      "a container keeps a macvlan on its device, and so the device's network",
-      "DEL deletes the container's links on the device once it has left",
-      "plugins/host_device/attack_test.ts",
-      "a macvlan on it",
-    ],
-    [
       "a container takes a million names that DEL tries on the host",
       "at most eleven names are tried, and most numbers are random",
       "plugins/host_device/attack_test.ts",

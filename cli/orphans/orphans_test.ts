@@ -164,7 +164,7 @@ function listLeft(host: ToolHost): Promise<string> {
 
 const backends = ["iptables", "nftables"] as const;
 
-rootTest("cni gc --orphans removes a lost container", async (t) => {
+rootTest("cni gc --orphans removes the resources of a lost container", async (t) => {
   using plugins = new PluginDirectory();
   const bin = Deno.env.get("CNI_BIN");
   if (!bin) TYPES.forEach((type) => plugins.addOwnExecutable(type));

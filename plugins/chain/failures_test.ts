@@ -219,7 +219,7 @@ Deno.test("DEL runs the other plugins if one fails, but keeps the addresses", as
   assertEquals(scene.records, 0);
 });
 
-Deno.test("ADD first removes leftovers of a failed ADD", async () => {
+Deno.test("ADD first removes what a failed ADD left behind", async () => {
   using scene = new Scene();
   scene.change("b", { DEL: FAIL });
   scene.change("c", { ADD: FAIL });

@@ -134,8 +134,8 @@ testing/conform/
 cli/node/
   net/ ffi/ base/ cni/ metadata/ libcni/ ipam/*/inspect.ts
   plugins/*/inspect.ts plugins/lists/ plugins/parts/address/
-  plugins/parts/link/host_end.ts plugins/registry.ts plugins/renamed.ts daemon/
-  cli/flags.ts
+  plugins/parts/link/host_end.ts plugins/parts/traits.ts plugins/registry.ts
+  plugins/renamed.ts daemon/ cli/flags.ts
 cli/
   testing/conform/ net/ ffi/ base/ cni/ metadata/ libcni/ kube/
   plugins/*/inspect.ts plugins/*/command.ts ipam/*/inspect.ts

@@ -273,12 +273,12 @@ const ELSEWHERE:
     [
       "portmap's nft rules",
       "plugins/portmap/parity_test.ts",
-      "to nftables by ${peer.name} is",
+      "what ${peer.name} added to nftables",
     ],
     [
       "firewall's rules",
       "plugins/firewall/parity_test.ts",
-      "left, without prevResult",
+      "removes the rules of ${peer.name} without prevResult",
     ],
     ["IFBs", "plugins/bandwidth/parity_test.ts", "is checked and deleted by"],
     [
@@ -289,7 +289,7 @@ const ELSEWHERE:
     [
       "sbr's tables",
       "plugins/sbr/parity_test.ts",
-      "takes back what the Go plugin did",
+      "sbr checks and deletes what the Go plugin added",
     ],
     [
       "host-device's names",
@@ -307,7 +307,7 @@ const ELSEWHERE:
     [
       "lost containers",
       "cli/orphans/orphans_test.ts",
-      "removes what a lost container left",
+      "removes the resources of a lost container",
     ],
     [
       "multus' scratch files",
