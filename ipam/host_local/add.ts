@@ -19,14 +19,8 @@ import {
   type Candidate,
   NotFreeError,
 } from "./allocator.ts";
-import {
-  dataDirOf,
-  hasPersistentAddresses,
-  persistentMsOf,
-  podNameOf,
-  rangeSetsOf,
-  requestedIpsOf,
-} from "./config.ts";
+import { dataDirOf, rangeSetsOf, requestedIpsOf } from "./config.ts";
+import { retentionOf } from "./kept/retention.ts";
 import type { DatedLease } from "./lease.ts";
 import { leaseEach, SecondLeaseError } from "./lease_each.ts";
 import { findRange, type RangeSet } from "./range.ts";
@@ -45,32 +39,24 @@ import { LeaseStore } from "./store.ts";
  *   free, 999 if the attachment has leases already, 5 if a file cannot be read
  *   or written
  */
-export async function leaseAddresses(
+export async function leaseFromRanges(
   call: Call<HostLocalConfig>,
 ): Promise<Result> {
   const sets = rangeSetsOf(call.config, call.cniVersion);
   const requests = distribute(requestedIpsOf(call.config, call.args), sets);
-  const persistentMs = persistentMsOf(call.config);
-  const name = hasPersistentAddresses(call.config)
-    ? podNameOf(call)
-    : undefined;
+  const retention = retentionOf(call);
   const replacement = CONFLICTS in call.config
-    ? (await import("./set_aside.ts")).readReplacement(call.config)
+    ? (await import("./kept/replacement.ts")).readReplacement(call.config)
     : undefined;
   const { resolvConf, routes = [] } = call.config.ipam ?? {};
   const dns = resolvConf ? readResolvConf(resolvConf) : emptyDns();
   const open = (): Promise<LeaseStore> =>
-    LeaseStore.open(
-      dataDirOf(call.config),
-      call.network,
-      call,
-      persistentMs,
-    );
+    LeaseStore.open(dataDirOf(call.config), call.network, call, retention);
   const leaseIn = (
     store: LeaseStore,
     restarted: readonly DatedLease[],
   ): Result => {
-    const retained = { name, replacement, restarted };
+    const retained = { replacement, restarted };
     const ips = leaseEach(requests, call.args, store, call.log, retained)
       .map(ipConfigOf);
     return { interfaces: [], ips, routes, dns };

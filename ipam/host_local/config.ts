@@ -4,12 +4,10 @@
  * @module
  */
 
-import { type CmdArgs, loadArgs, parseArgs } from "../../cni/call/args.ts";
-import { CniError, ErrorCode, invalidConfig } from "../../base/error.ts";
+import { type CmdArgs, loadArgs } from "../../cni/call/args.ts";
+import { invalidConfig } from "../../base/error.ts";
 import { checkOnePerFamily } from "../../cni/result/one_per_family.ts";
-import type { Call } from "../../cni/plugin.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { PodName } from "./lease.ts";
 import {
   checkDisjoint,
   type RangeConfig,
@@ -86,48 +84,4 @@ function requestedInArgs(cniArgs: string): Ip[] {
     IP: (list) => list.split(",").map((ip) => parseRequestedIp(ip.trim())),
   });
   return IP ?? [];
-}
-
-/** Reports whether the addresses of a network are persistent. */
-export function hasPersistentAddresses({ ipam }: HostLocalConfig): boolean {
-  return ipam?.stay === "name";
-}
-
-/**
- * Returns how long a name keeps an unused address, in milliseconds; 0 if addresses
- * are not persistent.
- *
- * @throws {CniError} 7 if the time is missing
- */
-export function persistentMsOf(config: HostLocalConfig): number {
-  if (!hasPersistentAddresses(config)) return 0;
-  const { stayTime } = config.ipam ?? {};
-  if (stayTime !== undefined) return stayTime;
-  throw new CniError(
-    ErrorCode.InvalidNetworkConfig,
-    '"stay" needs "stayTime": how long a name keeps its address',
-  );
-}
-
-/** Names that become part of paths. Namespaces have up to 63 characters. */
-const NAMESPACE = /^[a-z\d][-a-z\d.]{0,62}$/i, POD = /^[a-z\d][-\w.]{0,252}$/i;
-
-/**
- * Finds the name of the pod in CNI_ARGS.
- *
- * @throws {CniError} 4 if it is missing or malformed
- */
-export function podNameOf({ args }: Pick<Call, "args">): PodName {
-  const found = parseArgs(args.args);
-  const namespace = found.get("K8S_POD_NAMESPACE") ?? "";
-  const pod = found.get("K8S_POD_NAME") ?? "";
-  if (NAMESPACE.test(namespace) && POD.test(pod)) {
-    return { namespace, pod, ifName: args.ifName };
-  }
-  throw new CniError(
-    ErrorCode.InvalidEnvironment,
-    '"stay" needs the name of a pod: K8S_POD_NAMESPACE and K8S_POD_NAME in ' +
-      "CNI_ARGS",
-    { details: `they are "${namespace}" and "${pod}"` },
-  );
 }

@@ -8,7 +8,8 @@ import { ifPossible } from "../../base/files/io.ts";
 import { decode, type JsonObject } from "../../base/json/json.ts";
 import { SET_ASIDE_MS } from "../../cni/config/types.ts";
 import { metadata } from "./metadata.ts";
-import { dataDirOf, persistentMsOf, rangeSetsOf } from "./config.ts";
+import { dataDirOf, rangeSetsOf } from "./config.ts";
+import { persistentMsOf } from "./kept/retention.ts";
 import {
   findIp,
   isOfLink,

@@ -21,15 +21,10 @@ import {
   isIn,
   type Lease,
   parseSetAside,
-  type PodName,
 } from "./lease.ts";
-import {
-  claimLeasesOfName,
-  type LeaseOwner,
-  updateName,
-} from "./persistent.ts";
+import type { LeaseOwner } from "./kept/kept_addresses.ts";
+import type { Replacement } from "./kept/replacement.ts";
 import { findRange, listWithheld, type RangeSet } from "./range.ts";
-import type { Replacement } from "./set_aside.ts";
 import type { LeaseStore } from "./store.ts";
 
 /** A new lease, and the lease that it replaces. */
@@ -41,8 +36,6 @@ interface NewLease extends Candidate {
 
 /** The leases that an owner retains. */
 export interface RetainedLeases {
-  /** The name whose addresses are persistent. */
-  readonly name?: PodName | undefined;
   /** Replaces addresses that the owner has. */
   readonly replacement?: Replacement | undefined;
   /**
@@ -66,7 +59,7 @@ export function leaseEach(
   owner: LeaseOwner,
   store: LeaseStore,
   log: Log,
-  { name, replacement, restarted = [] }: RetainedLeases = {},
+  { replacement, restarted = [] }: RetainedLeases = {},
 ): Candidate[] {
   const before = store.leasesOf(owner);
   const own = restarted.length === 0
@@ -79,8 +72,8 @@ export function leaseEach(
     refuseSecondLease(requests, owner, others);
   }
   const held = replacement?.setAside(requests, before, store) ?? [];
-  const named = name === undefined ? [] : claimLeasesOfName(name, owner, store);
-  const retained = [...named, ...own];
+  const claimed = store.kept.claim(owner);
+  const retained = [...claimed, ...own];
   const leased: NewLease[] = [];
   for (const [position, request] of requests.entries()) {
     try {
@@ -97,8 +90,10 @@ export function leaseEach(
     }
   }
   try {
-    if (name !== undefined) updateName(name, named, leased, owner, store);
-    store.release(own.filter((one) => !isIn(leased, one)));
+    const isRecorded = claimed.length === leased.length &&
+      leased.every((one) => isIn(claimed, one));
+    if (!isRecorded) store.kept.record(owner, leased);
+    store.remove(retained.filter((one) => !isIn(leased, one)));
   } catch (error) {
     undoLeases(leased, store, log);
     throw error;
@@ -178,7 +173,7 @@ function takeOldestUnused(
   log: Log,
   isUsed: (ip: Ip) => boolean,
 ): NewLease | undefined {
-  const before = store.findOldestUnused((ip) => {
+  const before = store.kept.findOldest((ip) => {
     const range = findRange(set, ip);
     return range !== undefined && !isUsed(ip) &&
       !listWithheld(range).some((block) => block.contains(ip));

@@ -65,8 +65,6 @@ async function findIn(
   if (!isOurs?.isFile) return [];
   using store = await LeaseStore.find(dataDir, network, { log });
   return (store?.leasesOfOthers([]) ?? []).flatMap(({ ip, path, content }) => {
-    // GC releases them when they expire.
-    if (parsePersistent(content) !== undefined) return [];
     const container = containerOf(content);
     const since = ifPossible(() => Deno.statSync(path).mtime) ?? undefined;
     const reason = since &&
@@ -83,7 +81,7 @@ async function findIn(
         const same = (held?.leasesOfOthers([]) ?? []).filter((lease) =>
           lease.ip.equals(ip) && lease.content === content
         );
-        held?.releaseOrMakePersistent(same);
+        held?.release(same);
       },
     }];
   });

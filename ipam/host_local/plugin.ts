@@ -13,13 +13,8 @@
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
-import { ifPossible } from "../../base/files/io.ts";
-import {
-  dataDirOf,
-  hasPersistentAddresses,
-  persistentMsOf,
-  podNameOf,
-} from "./config.ts";
+import { dataDirOf } from "./config.ts";
+import { findRetention } from "./kept/retention.ts";
 import type { HostLocalConfig } from "./schema.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -30,8 +25,8 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
   configSchema: async () => (await import("./schema.ts")).hostLocalSchema(),
 
   async add(call): Promise<Result> {
-    const { leaseAddresses } = await import("./add.ts");
-    return await leaseAddresses(call);
+    const { leaseFromRanges } = await import("./add.ts");
+    return await leaseFromRanges(call);
   },
 
   async check(call): Promise<void> {
@@ -46,13 +41,9 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       dataDirOf(call.config),
       call.network,
       call,
+      findRetention(call),
     );
-    if (hasPersistentAddresses(call.config)) {
-      store?.releaseOrMakePersistent(
-        store.leasesOf(call.args),
-        ifPossible(() => podNameOf(call)),
-      );
-    } else store?.release(store.leasesOf(call.args));
+    store?.release(store.leasesOf(call.args));
   },
 
   async gc(call): Promise<void> {
@@ -63,11 +54,9 @@ export const hostLocal: Plugin<HostLocalConfig> = definePlugin({
       dataDirOf(call.config),
       call.network,
       call,
-      // Without "stayTime", which ADD requires, it is unknown when one expires.
-      ifPossible(() => persistentMsOf(call.config)) ?? Infinity,
+      findRetention(call),
     );
     store?.collect(valid);
-    store?.pruneNames();
   },
 
   async status(call): Promise<void> {

@@ -8,7 +8,8 @@ import { Cidr } from "../../net/cidr.ts";
 import { Ip } from "../../net/ip.ts";
 import { leaseEach, type RetainedLeases } from "./lease_each.ts";
 import type { AddressRequest } from "./allocator.ts";
-import type { LeaseOwner } from "./persistent.ts";
+import type { LeaseOwner } from "./kept/kept_addresses.ts";
+import { type Retention, UNLIMITED } from "./kept/retention.ts";
 import { resolveRangeSet } from "./range.ts";
 import { LeaseStore } from "./store.ts";
 
@@ -47,8 +48,16 @@ class Fixture implements Disposable {
     return Deno.statSync(this.pathOf(ip)).mtime?.getTime();
   }
 
-  async run<T>(use: (store: LeaseStore) => T): Promise<T> {
-    using store = await LeaseStore.open(this.dataDir, "net");
+  async run<T>(
+    use: (store: LeaseStore) => T,
+    retention: Retention = UNLIMITED,
+  ): Promise<T> {
+    using store = await LeaseStore.open(
+      this.dataDir,
+      "net",
+      undefined,
+      retention,
+    );
     return use(store);
   }
 
@@ -56,10 +65,15 @@ class Fixture implements Disposable {
     requests: readonly AddressRequest[],
     retained: RetainedLeases = {},
     owner: LeaseOwner = OWNER,
+    retention?: Retention,
   ): Promise<string[]> {
     const log = createLog({}, (line) => assert(false, line));
-    return this.run((store) =>
-      leaseEach(requests, owner, store, log, retained).map(({ ip }) => `${ip}`)
+    return this.run(
+      (store) =>
+        leaseEach(requests, owner, store, log, retained).map(({ ip }) =>
+          `${ip}`
+        ),
+      retention,
     );
   }
 
@@ -100,21 +114,18 @@ Deno.test("leaseEach() leaves the age of leases that it cannot take", async () =
 Deno.test("leaseEach() records the new sandbox of a pod that keeps its ID", async () => {
   using fixture = await Fixture.create();
   const name = { namespace: "test", pod: "web", ifName: "eth0" };
+  const retention = { ...UNLIMITED, name };
   const restarted = await fixture.run((store) => {
     const leases = store.datedLeasesOf(OWNER);
-    const ips = leases.map(({ ip }) => ip);
-    store.names.record(name, { ...OWNER, netns: "/run/netns/ended" }, ips);
+    store.kept.record({ ...OWNER, netns: "/run/netns/ended" }, leases);
     return leases;
-  });
+  }, retention);
   // It exists as long as this process.
   const owner = { ...OWNER, netns: `/proc/${Deno.pid}/ns/net` };
-  await fixture.lease([V4, V6], { name, restarted }, owner);
+  await fixture.lease([V4, V6], { restarted }, owner, retention);
   await fixture.run((store) => {
     const next = { ...OWNER, containerId: "two" };
-    const error = assertThrows(
-      () => store.names.leasesOfName(name, next),
-      CniError,
-    );
+    const error = assertThrows(() => store.kept.claim(next), CniError);
     assertEquals(error.code, 11);
-  });
+  }, retention);
 });

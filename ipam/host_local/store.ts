@@ -4,24 +4,22 @@
  * @module
  */
 
-import { type AttachmentId, SET_ASIDE_MS } from "../../cni/config/types.ts";
+import type { AttachmentId } from "../../cni/config/types.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import { isUnreachable, isWritingRefused } from "../../base/files/io.ts";
 import type { FileLock } from "../../base/files/lock.ts";
 import { throwAll } from "../../base/rollback.ts";
 import type { Ip } from "../../net/ip.ts";
-import type { Mac } from "../../net/mac.ts";
+import { KeptAddresses } from "./kept/kept_addresses.ts";
+import { type Retention, UNLIMITED } from "./kept/retention.ts";
 import {
   type DatedLease,
   describeOwner,
   findIp,
   formatContainer,
   formatOwner,
-  formatPersistent,
-  formatSetAside,
+  isOfLink,
   type Lease,
-  parsePersistent,
-  parseSetAside,
   type PodName,
 } from "./lease.ts";
 import {
@@ -30,30 +28,27 @@ import {
   LeaseFiles,
   type LeaseWait,
 } from "./lease_files.ts";
-import { LeasesOfNames } from "./leases_of_names.ts";
 
 /**
  * The leases of a network, locked until disposal. On a read-only file system,
  * they can be read without the lock.
  */
 export class LeaseStore implements Disposable {
-  /** The leases of names. */
-  readonly names: LeasesOfNames;
+  /** The addresses that are kept without a container. */
+  readonly kept: KeptAddresses;
   readonly #files: LeaseFiles;
-  readonly #persistentMs: number;
   readonly #lock: FileLock | undefined;
   /** Why nothing can be changed if nothing is locked. */
   readonly #refusal: unknown;
 
   private constructor(
     files: LeaseFiles,
-    persistentMs: number,
+    retention: Retention,
     lock: FileLock | undefined,
     refusal?: unknown,
   ) {
     this.#files = files;
-    this.#persistentMs = persistentMs;
-    this.names = new LeasesOfNames(files);
+    this.kept = new KeptAddresses(files, retention);
     this.#lock = lock;
     this.#refusal = refusal;
   }
@@ -61,7 +56,7 @@ export class LeaseStore implements Disposable {
   /**
    * Opens and locks the leases of a network. Creates the directory if necessary.
    *
-   * @param persistentMs How long a name keeps an unused address
+   * @param retention How long addresses are kept
    * @throws {CniError} 5 if the directory cannot be created or written to, 11 if
    *   others keep the lock
    */
@@ -69,16 +64,16 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
-    persistentMs = 0,
+    retention: Retention = UNLIMITED,
   ): Promise<LeaseStore> {
     const files = new LeaseFiles(dataDir, network, wait?.log);
     try {
-      let lock = await unlessUnreachable(files.lock(wait));
+      let lock = await lockIfThere(files.lock(wait));
       if (lock === undefined) {
         files.create();
         lock = await files.lock(wait);
       }
-      return new LeaseStore(files, persistentMs, lock);
+      return new LeaseStore(files, retention, lock);
     } catch (error) {
       throw asUnopened(files, error);
     }
@@ -91,7 +86,7 @@ export class LeaseStore implements Disposable {
    * either, nothing is locked, and the leases may still be read: a caller that
    * cannot create files there cannot remove any.
    *
-   * @param persistentMs How long a name keeps an unused address
+   * @param retention How long addresses are kept
    * @throws {CniError} 5 if the directory exists and cannot be locked for another
    *   reason, 11 if others keep the lock
    */
@@ -99,19 +94,19 @@ export class LeaseStore implements Disposable {
     dataDir: string,
     network: string,
     wait?: LeaseWait,
-    persistentMs = 0,
+    retention: Retention = UNLIMITED,
   ): Promise<LeaseStore | undefined> {
     const files = new LeaseFiles(dataDir, network, wait?.log);
     try {
-      const lock = await unlessUnreachable(files.lock(wait));
-      return lock && new LeaseStore(files, persistentMs, lock);
+      const lock = await lockIfThere(files.lock(wait));
+      return lock && new LeaseStore(files, retention, lock);
     } catch (refusal) {
       if (!isWritingRefused(refusal)) throw asUnopened(files, refusal);
-      const lock = await unlessUnreachable(files.lockToRead(wait))
+      const lock = await lockIfThere(files.lockToRead(wait))
         .catch((error) => {
           throw asUnopened(files, error);
         });
-      return new LeaseStore(files, persistentMs, lock, refusal);
+      return new LeaseStore(files, retention, lock, refusal);
     }
   }
 
@@ -150,8 +145,8 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Lists the leases of all other owners, without addresses that are set aside. A lease
-   * with only the container's ID belongs to all owners of that container.
+   * Lists the leases of all other containers' attachments. A lease with only the
+   * container's ID belongs to all attachments of that container.
    *
    * @throws {CniError} 5 if the leases cannot be read
    */
@@ -161,9 +156,7 @@ export class LeaseStore implements Disposable {
       formatContainer(owner.containerId),
     ]));
     return [...this.#files.listAll().entries()]
-      .filter(([, content = ""]) =>
-        !known.has(content) && parseSetAside(content) === undefined
-      )
+      .filter(([, content = ""]) => !known.has(content) && !isOfLink(content))
       .flatMap((entry) => this.#files.toLease(...entry));
   }
 
@@ -186,154 +179,55 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Finds the persistent lease that has been unused for the longest time or, without
-   * such a lease, the address that has been set aside for the longest time.
+   * Ends leases of the call's pod or, for callers without a pod, of any containers. A
+   * name keeps its persistent addresses.
    *
-   * @throws {CniError} 5 if the leases cannot be read
+   * @throws {CniError} 5 if a lease cannot be ended
+   * @throws {AggregateError} If several leases cannot be ended
    */
-  findOldestUnused(isWanted: (ip: Ip) => boolean): Lease | undefined {
-    return this.#findOldest(parsePersistent, isWanted) ??
-      this.#findOldest(parseSetAside, isWanted);
-  }
-
-  #findOldest(
-    parse: (content: string) => unknown,
-    isWanted: (ip: Ip) => boolean,
-  ): Lease | undefined {
-    const sinceMs = ({ ip }: Lease): number =>
-      this.#files.writtenMs(ip.toString()) ?? 0;
-    return this.#listParsed(parse)
-      .filter(({ ip }) => isWanted(ip))
-      .map((lease) => ({ lease, ms: sinceMs(lease) }))
-      .sort((one, other) => one.ms - other.ms)[0]?.lease;
-  }
-
-  /** Lists the leases whose content can be parsed. */
-  #listParsed(parse: (content: string) => unknown): Lease[] {
-    return [...this.#files.list().entries()]
-      .filter(([, content = ""]) => parse(content) !== undefined)
-      .flatMap((entry) => this.#files.toLease(...entry));
+  release(leases: readonly Lease[]): void {
+    this.#end(leases, this.kept.keeperTest(true));
+    this.kept.recordUnknown(leases);
   }
 
   /**
-   * Sets the address of a lease aside, because a different machine has it: for a time,
-   * ADD takes it only if no other address is free.
-   *
-   * @throws {CniError} 5 if it cannot be written
-   */
-  setAside({ ip }: Pick<Lease, "ip">, mac: Mac): void {
-    this.#files.replaceLease(ip.toString(), formatSetAside(mac));
-  }
-
-  /**
-   * Releases the addresses that have been set aside long enough, and lists the
-   * remaining addresses that are set aside.
-   *
-   * @throws {CniError} 5 if an address cannot be released
-   */
-  listSetAside(): Lease[] {
-    const { over = [], left = [] } = Object.groupBy(
-      this.#listParsed(parseSetAside),
-      ({ ip }) => this.#isSetAsideOver(ip.toString()) ? "over" : "left",
-    );
-    this.release(over);
-    return left;
-  }
-
-  #isSetAsideOver(address: string): boolean {
-    const sinceMs = this.#files.writtenMs(address) ?? 0;
-    // The clock might have been set back.
-    return Math.abs(Date.now() - sinceMs) >= SET_ASIDE_MS;
-  }
-
-  /**
-   * Ends leases of containers. The addresses of a name are kept for it, unless
-   * it already has another sandbox.
-   *
-   * @param known The name, if the caller has it
-   * @throws {CniError} 5 if a lease cannot be written
-   * @throws {AggregateError} If several leases cannot be written
-   */
-  releaseOrMakePersistent(leases: readonly Lease[], known?: PodName): void {
-    const record = known && this.names.find(known);
-    const nameOf = ({ content }: Lease): PodName | undefined => {
-      if (known === undefined) return this.names.ofOwner(content);
-      const isLast = record === undefined || formatOwner(record) === content;
-      return isLast ? known : undefined;
-    };
-    const ended = leases.map((lease) => ({
-      lease,
-      name: nameOf(lease),
-    }));
-    this.#change(
-      ended,
-      ({ lease: { ip }, name }) =>
-        name === undefined
-          ? this.removeLease(ip)
-          : this.#files.replaceLease(ip.toString(), formatPersistent(name)),
-    );
-    const [first] = leases;
-    if (known === undefined || record !== undefined || !first) return;
-    const owner = { containerId: "", ifName: known.ifName, netns: "" };
-    this.names.record(known, owner, leases.map(({ ip }) => ip));
-  }
-
-  /**
-   * Releases all leases except the leases of some owners, and the persistent
-   * addresses of names whose time has not expired.
+   * Releases all leases except the leases of some owners, and kept addresses whose
+   * time has expired.
    *
    * @throws {CniError} 5 if one cannot be ended
    * @throws {AggregateError} If several cannot
    */
   collect(valid: readonly AttachmentId[]): void {
-    this.listSetAside();
-    const others = this.leasesOfOthers(valid);
-    if (this.#persistentMs === 0) return this.release(others);
-    const isPersistent = ({ content }: Lease): boolean =>
-      parsePersistent(content) !== undefined;
-    this.releaseOrMakePersistent(
-      others.filter((lease) => !isPersistent(lease)),
-    );
-    this.release(
-      others.filter((lease) =>
-        isPersistent(lease) && this.#isOver(lease.ip.toString())
-      ),
-    );
+    this.#end(this.leasesOfOthers(valid), this.kept.keeperTest(false));
+    this.remove(this.kept.listExpired());
+    if (this.#lock !== undefined) this.kept.pruneNames();
   }
 
-  /** Forgets names that no longer have a lease. Never throws. */
-  pruneNames(): void {
-    if (this.#lock !== undefined) this.names.prune();
+  #end(
+    leases: readonly Lease[],
+    keeperOf: (lease: Lease) => PodName | undefined,
+  ): void {
+    this.#change(leases, (lease) => {
+      const name = keeperOf(lease);
+      if (name === undefined) this.removeLease(lease.ip);
+      else this.kept.makePersistent(lease, name);
+    });
   }
 
   /**
    * Leases an address.
    *
-   * @param isRequested Whether no other address will do: then it may be set aside
+   * @param isRequested Whether no other address will do
    * @returns False if the address is leased
    * @throws {CniError} 5 if the lease cannot be written
    */
   reserve(ip: Ip, owner: AttachmentId, isRequested = false): boolean {
     const address = ip.toString(), content = formatOwner(owner);
     const isFree = (found: string): boolean =>
-      this.#isFree(address, found) ||
-      isRequested && parseSetAside(found) !== undefined;
+      isBlank(found) || this.kept.mayLease({ ip, content: found }, isRequested);
     const listed = this.#files.list().get(address);
     if (listed !== undefined && !isFree(listed)) return false;
     return this.#files.addLease(address, content, isFree);
-  }
-
-  /** A persistent or set aside address is also free when its time has expired. */
-  #isFree(address: string, content: string): boolean {
-    return isBlank(content) ||
-      parseSetAside(content) !== undefined && this.#isSetAsideOver(address) ||
-      parsePersistent(content) !== undefined && this.#isOver(address);
-  }
-
-  #isOver(address: string): boolean {
-    const sinceMs = this.#files.writtenMs(address) ?? 0;
-    return this.#persistentMs === 0 ||
-      Date.now() - sinceMs >= this.#persistentMs;
   }
 
   /**
@@ -348,13 +242,12 @@ export class LeaseStore implements Disposable {
   }
 
   /**
-   * Ends leases that still exist. If a lease cannot be ended, the other leases still
-   * are.
+   * Removes leases, which no name keeps.
    *
-   * @throws {CniError} 5 if a lease cannot be ended
+   * @throws {CniError} 5 if a lease cannot be removed
    * @throws {AggregateError} If several cannot
    */
-  release(leases: readonly Lease[]): void {
+  remove(leases: readonly Lease[]): void {
     this.#change(leases, ({ ip }) => this.removeLease(ip));
   }
 
@@ -411,12 +304,12 @@ export class LeaseStore implements Disposable {
   }
 }
 
-/** Returns undefined if opening a file fails because its directory does not exist. */
-async function unlessUnreachable<T>(
-  opening: Promise<T>,
-): Promise<T | undefined> {
+/** Waits for a lock; returns undefined if its directory does not exist. */
+async function lockIfThere(
+  locking: Promise<FileLock>,
+): Promise<FileLock | undefined> {
   try {
-    return await opening;
+    return await locking;
   } catch (error) {
     if (isUnreachable(error)) return undefined;
     throw error;

@@ -7,7 +7,7 @@
 import { dirname } from "@std/path/posix";
 import { ifPossible } from "../../../base/files/io.ts";
 import { dataDirOf } from "../config.ts";
-import { containerOf, type Lease, parsePersistent } from "../lease.ts";
+import { containerOf, type Lease } from "../lease.ts";
 import { listLeases } from "../orphans.ts";
 import {
   type AllocatingCall,
@@ -44,7 +44,7 @@ export async function endDeadLeases(
   using store = await findStore(call);
   const dead = (store?.leasesOfOthers([]) ?? [])
     .filter((lease) => reasons.has(identify(lease)));
-  store?.releaseOrMakePersistent(dead);
+  store?.release(dead);
   for (const lease of dead) {
     call.log.warn(
       "No address is free: released the lease of a deleted container",
@@ -103,9 +103,7 @@ async function findDead(
   });
 }
 
-/** Lists the leases of containers, without persistent leases. */
 async function listOwned(call: AllocatingCall): Promise<Lease[]> {
   using store = await findStore(call);
-  return (store?.leasesOfOthers([]) ?? [])
-    .filter(({ content }) => parsePersistent(content) === undefined);
+  return store?.leasesOfOthers([]) ?? [];
 }

@@ -17,15 +17,15 @@ import {
   ifPossible,
   removeQuietly,
   withIoFailure,
-} from "../../base/files/io.ts";
-import { replaceFile } from "../../base/files/replace.ts";
+} from "../../../base/files/io.ts";
+import { replaceFile } from "../../../base/files/replace.ts";
 import {
   findBootId,
   findFileId,
   isStillThere,
-} from "../../base/files/same_file.ts";
-import type { AttachmentId } from "../../cni/config/types.ts";
-import type { PodName } from "./lease.ts";
+} from "../../../base/files/same_file.ts";
+import type { AttachmentId } from "../../../cni/config/types.ts";
+import type { PodName } from "../lease.ts";
 
 /** The directory for all networks, next to the directories of their leases. */
 const BY_NAME = ".by-name";

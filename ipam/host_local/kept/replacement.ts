@@ -5,17 +5,17 @@
  * @module
  */
 
-import { CniError, ErrorCode } from "../../base/error.ts";
+import { CniError, ErrorCode } from "../../../base/error.ts";
 import {
   type Conflict,
   decodeConflicts,
   maySetAside,
-} from "../../cni/config/conflicts.ts";
-import type { Ip } from "../../net/ip.ts";
-import type { AddressRequest } from "./allocator.ts";
-import type { Lease } from "./lease.ts";
-import { countAddresses, findRange } from "./range.ts";
-import type { LeaseStore } from "./store.ts";
+} from "../../../cni/config/conflicts.ts";
+import type { Ip } from "../../../net/ip.ts";
+import type { AddressRequest } from "../allocator.ts";
+import type { Lease } from "../lease.ts";
+import { countAddresses, findRange } from "../range.ts";
+import type { LeaseStore } from "../store.ts";
 
 /** Replaces addresses. */
 export interface Replacement {
@@ -69,9 +69,9 @@ function setLeaseAside(
       `the requested address ${ip} is in use by ${mac}`,
     );
   }
-  const count = store.listSetAside()
+  const count = store.kept.listSetAside()
     .filter(({ ip }) => findRange(set, ip)).length;
   // Otherwise it is free again, after all addresses between.
-  if (maySetAside(count, countAddresses(set))) store.setAside(lease, mac);
+  if (maySetAside(count, countAddresses(set))) store.kept.setAside(lease, mac);
   else store.removeLease(ip);
 }
