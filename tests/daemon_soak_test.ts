@@ -1,6 +1,7 @@
 /**
  * A busy node with a daemon: pods come and go, 16 at a time, on networks of
- * several kinds, while callers and the daemon are killed.
+ * several kinds, while callers and the daemon are killed, and a plugin of the
+ * chains fails or is missing.
  *
  * The suite runs 80 attachments. `CNI_SOAK=10000` runs so many,
  * `CNI_SOAK_MINUTES=10` runs so long, and both print figures. In a long run the
@@ -14,8 +15,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { pause } from "../base/deadline.ts";
-import { ifPossible } from "../base/files/io.ts";
-import { readLocks } from "../base/files/lock_holders.ts";
+import { exists, ifPossible } from "../base/files/io.ts";
+import { FileLock } from "../base/files/lock.ts";
 import { SILENCE_MS } from "../daemon/wire/call_format.ts";
 import type { NetNs } from "../ffi/netns.ts";
 import { stableName } from "../plugins/parts/owner/stable_name.ts";
@@ -33,6 +34,7 @@ import { createRandom, eachAtOnce } from "./_harness/repetition.ts";
 import { eventually } from "./_harness/eventually.ts";
 import { BIN, needsBin } from "./_harness/executables.ts";
 import { NodeDaemon } from "./_harness/node_daemon.ts";
+import { PluginDirectory } from "./_harness/plugin_directory.ts";
 import { needsInetRules, nftRules } from "./_harness/rules.ts";
 import type { Spawned } from "./_harness/spawn_in.ts";
 
@@ -118,22 +120,19 @@ function describeSockets(pid: number): Map<string, string> {
   ]);
 }
 
-/** Lists the files below a directory that /proc/locks has. */
+/** Lists the locked files below a directory. */
 function listLocked(directory: string): string[] {
-  const locked = new Set(
-    readLocks().split("\n")
-      .map((line) => Number(/:(\d+) \d+ (?:\d+|EOF)$/.exec(line)?.[1])),
-  );
-  const walk = (path: string): string[] =>
-    tryTo(() =>
-      [...Deno.readDirSync(path)].flatMap(({ name, isDirectory, isFile }) => {
-        const inner = `${path}/${name}`;
-        if (isDirectory) return walk(inner);
-        const { ino } = Deno.lstatSync(inner);
-        return isFile && locked.has(ino ?? 0) ? [inner] : [];
-      })
-    );
-  return walk(directory).sort();
+  return tryTo(() =>
+    [...Deno.readDirSync(directory)].flatMap(
+      ({ name, isDirectory, isFile }) => {
+        const path = `${directory}/${name}`;
+        if (isDirectory) return listLocked(path);
+        if (!isFile) return [];
+        using lock = FileLock.tryAcquire(path, { create: false });
+        return lock === undefined ? [path] : [];
+      },
+    )
+  ).sort();
 }
 
 function listNames(directory: string): string[] {
@@ -168,6 +167,19 @@ const CALLS_PER_STOP = 500;
 const STOPS_MS = [10, 300, 1500, 6000] as const;
 /** How often a caller is killed besides, in ms. */
 const KILL_MS = 200;
+/**
+ * A third-party plugin, which fails one call in four while the file `fails` is next
+ * to it, and the kills until it is removed, and until it is restored.
+ */
+const UNRELIABLE = "unreliable", KILLS_PER_REMOVAL = 10;
+const UNRELIABLE_SCRIPT = `stdin=$(cat)
+if [ -e "$(dirname "$0")/fails" ] && [ $(($(od -An -N1 -tu1 /dev/urandom) % 4)) = 0 ]
+then
+  echo '{"cniVersion":"1.1.0","code":999,"msg":"unreliable"}'
+  exit 1
+fi
+[ "$CNI_COMMAND" = ADD ] || exit 0
+echo "$stdin" | sed -E 's/^.*"prevResult":(.*),"type":"unreliable"}$/\\1/'`;
 /**
  * How often a DEL is killed at most. On a slow machine the last pod's would be
  * killed each time: it is the only call that is left.
@@ -241,6 +253,7 @@ const NETWORKS: readonly Network[] = [
         { type: "ptp", ipMasq: true, ipam: node.hostLocal("10.1.2.0/27") },
         { type: "bandwidth", ...LIMITS },
         { type: "sbr" },
+        { type: UNRELIABLE },
       ],
     }),
   },
@@ -267,6 +280,7 @@ const NETWORKS: readonly Network[] = [
     keys: (node, number) => ({
       plugins: [
         { type: "ptp", ipam: node.hostLocal("10.1.4.0/27") },
+        { type: UNRELIABLE },
         mapPort("iptables", number),
       ],
     }),
@@ -308,6 +322,7 @@ interface Resources {
 /** A node with a daemon, and calls that are killed. */
 class Node implements AsyncDisposable {
   readonly #hosts: TestHosts;
+  readonly #plugins = new PluginDirectory();
   #daemon: NodeDaemon;
   readonly #sandboxes: readonly NetNs[];
   #before: unknown;
@@ -315,6 +330,8 @@ class Node implements AsyncDisposable {
   readonly #running = new Set<Spawned>();
   /** The pod of each address in use. */
   readonly #holders = new Map<string, string>();
+  /** How often the timer has killed a caller. */
+  #ticks = 0;
   #restarting: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
   #pods = 0;
@@ -333,11 +350,15 @@ class Node implements AsyncDisposable {
     daemonKills: 0,
     stops: 0,
     lostAdds: 0,
+    /** How often the unreliable plugin failed, and was missing. */
+    failed: 0,
+    missing: 0,
   };
 
   private constructor(hosts: TestHosts, daemon: NodeDaemon) {
     this.#hosts = hosts;
     this.#daemon = daemon;
+    this.#plugins.add(UNRELIABLE, UNRELIABLE_SCRIPT);
     this.#sandboxes = Array.from({ length: AT_ONCE }, () => hosts.addNetns());
   }
 
@@ -391,8 +412,20 @@ class Node implements AsyncDisposable {
 
   #killNowAndThen(): Disposable {
     const stack = new DisposableStack();
-    const timer = setInterval(() => this.#killOne(), KILL_MS);
-    stack.defer(() => clearInterval(timer));
+    const { path } = this.#plugins;
+    const [there, removed] = [`${path}/${UNRELIABLE}`, `${path}/removed`];
+    const fails = this.#plugins.addFile("fails", "");
+    stack.defer(() => Deno.removeSync(fails));
+    const timer = setInterval(() => {
+      this.#killOne();
+      if (++this.#ticks % KILLS_PER_REMOVAL !== 0) return;
+      if (exists(there)) Deno.renameSync(there, removed);
+      else Deno.renameSync(removed, there);
+    }, KILL_MS);
+    stack.defer(() => {
+      clearInterval(timer);
+      if (exists(removed)) Deno.renameSync(removed, there);
+    });
     return stack;
   }
 
@@ -411,37 +444,49 @@ class Node implements AsyncDisposable {
     if (isAdded) {
       const checked = await this.#call("CHECK", pod, { prevResult });
       const isFine = checked.code === 0 || checked.isKilled ||
-        this.#isLost(checked);
+        this.#isLost(checked) || this.#isByPlugin(checked);
       if (!isFine) this.#fail("CHECK", pod, checked);
-      this.#release(prevResult);
+      this.#release(pod, added);
     }
     for (let attempt = 0; attempt < 100; attempt++) {
       const isSpared = attempt >= MOST_KILLS;
       const deleted = await this.#call("DEL", pod, { prevResult }, isSpared);
       if (deleted.code === 0) return;
-      if (!deleted.isKilled) this.#fail("DEL", pod, deleted);
+      if (deleted.isKilled) continue;
+      if (!this.#isByPlugin(deleted)) this.#fail("DEL", pod, deleted);
+      await pause(KILL_MS);
     }
+    this.failures.push(`${pod.containerId} was never deleted`);
   }
 
-  #hold({ containerId, network }: Pod, { stdout }: ExecOutput): void {
-    const address = addressIn(JSON.parse(stdout));
+  #hold(pod: Pod, added: ExecOutput): void {
+    const address = addressIn(added);
     const holder = this.#holders.get(address);
     if (holder !== undefined) {
-      this.failures.push(`${address} has ${holder}, and now ${containerId}`);
+      this.failures.push(
+        `${address} has ${holder}, and now ${pod.containerId}`,
+      );
     }
-    this.#holders.set(address, containerId);
+    this.#holders.set(address, pod.containerId);
+    this.#checkLease(pod, address);
+  }
+
+  #release(pod: Pod, added: ExecOutput): void {
+    const address = addressIn(added);
+    this.#checkLease(pod, address);
+    this.#holders.delete(address);
+  }
+
+  #checkLease({ containerId, network }: Pod, address: string): void {
     const path = `${this.#hosts.directory}/leases/${network.name}/${address}`;
-    const lease = Deno.readTextFileSync(path);
+    const lease = ifPossible(() => Deno.readTextFileSync(path));
     if (lease === `${containerId}\r\neth0`) return;
     this.failures.push(`${address} of ${containerId} is leased to ${lease}`);
   }
 
-  #release(result: unknown): void {
-    this.#holders.delete(addressIn(result));
-  }
-
-  /** An ADD may only fail for the loss of its daemon. */
+  /** An ADD may only fail for the unreliable plugin, or the loss of its daemon. */
   async #checkFailedAdd(pod: Pod, added: EndedCall): Promise<void> {
+    if (this.#isByPlugin(added)) return;
     const lostDaemon = added.lostDaemon || await this.#hasStoodStill();
     if (this.#isLost({ ...added, lostDaemon })) this.figures.lostAdds++;
     else this.#fail("ADD", pod, added);
@@ -456,6 +501,15 @@ class Node implements AsyncDisposable {
   #isLost({ lostDaemon, stdout }: EndedCall): boolean {
     return lostDaemon && JSON.parse(stdout).code === 11 &&
       stdout.includes("went away before it answered");
+  }
+
+  /** Whether the unreliable plugin failed or was missing, and no other plugin failed. */
+  #isByPlugin({ stdout }: EndedCall): boolean {
+    const isOther = /type=\\"(?!chain|unreliable)/.test(stdout);
+    if (isOther || !stdout.includes(UNRELIABLE)) return false;
+    if (stdout.includes("find plugin")) this.figures.missing++;
+    else this.figures.failed++;
+    return true;
   }
 
   #fail(command: string, { containerId }: Pod, output: EndedCall): void {
@@ -506,6 +560,7 @@ class Node implements AsyncDisposable {
       ...options,
       config,
       env,
+      plugins: this.#plugins.path,
     });
   }
 
@@ -653,12 +708,13 @@ class Node implements AsyncDisposable {
     await this.#restarting;
     await this.#daemon[Symbol.asyncDispose]();
     this.#hosts[Symbol.dispose]();
+    this.#plugins[Symbol.dispose]();
   }
 }
 
-// deno-lint-ignore no-explicit-any -- a result as it was printed
-function addressIn(result: any): string {
-  return result.ips[0].address.split("/")[0];
+/** Returns the address in a result. */
+function addressIn({ stdout }: ExecOutput): string {
+  return JSON.parse(stdout).ips[0].address.split("/")[0];
 }
 
 /** Descriptors that are neither those of before nor sockets that are kept. */
@@ -715,8 +771,9 @@ rootTest(
     await node.assertNothingIsLeft({ mayHaveDeadLocks: true });
     await node.collectGarbage();
     await node.assertNothingIsLeft();
-    assert(node.figures.kills > 0 && node.figures.daemonKills > 0);
-    assert(!isSoak || node.figures.stops > 0);
+    const { kills, daemonKills, failed, missing, stops } = node.figures;
+    assert(kills > 0 && daemonKills > 0 && failed + missing > 0);
+    assert(!isSoak || stops > 0 && failed > 0 && missing > 0);
     await eventually(
       "the daemon has the descriptors of before",
       () => added(warm, node.resources).length === 0,
