@@ -1,6 +1,6 @@
 /**
  * Measures how soon containers have their packets again with `cni daemon --repair`
- * after other programs removed rules, routes or sysctls: the table of docs/repair.md.
+ * after other programs removed rules, routes or sysctls: the figures in docs/daemon.md.
  *
  * `CNI_BIN=$PWD/dist/bin deno task deno run -A scripts/measure/repair.ts [COUNT [PATTERN [daemon]]]`,
  * as root. COUNT containers, 100 by default; PATTERN selects scenes, and `daemon` leaves
