@@ -164,77 +164,85 @@ function listLeft(host: ToolHost): Promise<string> {
 
 const backends = ["iptables", "nftables"] as const;
 
-rootTest("cni gc --orphans removes the resources of a lost container", async (t) => {
-  using plugins = new PluginDirectory();
-  const bin = Deno.env.get("CNI_BIN");
-  if (!bin) TYPES.forEach((type) => plugins.addOwnExecutable(type));
-  const go = peerDirectories().at(-1);
-  const scenes: Scene[] = backends.flatMap((backend) => [
-    {
-      name: `ours, ${backend}`,
-      path: bin ?? plugins.path,
-      backend,
-      isOurs: true,
-    },
-    ...go
-      ? [{
-        name: `${go.name}, ${backend}`,
-        path: go.directory,
+rootTest(
+  "cni gc --orphans removes the resources of a lost container",
+  async (t) => {
+    using plugins = new PluginDirectory();
+    const bin = Deno.env.get("CNI_BIN");
+    if (!bin) TYPES.forEach((type) => plugins.addOwnExecutable(type));
+    const go = peerDirectories().at(-1);
+    const scenes: Scene[] = backends.flatMap((backend) => [
+      {
+        name: `ours, ${backend}`,
+        path: bin ?? plugins.path,
         backend,
-        isOurs: false,
-      }]
-      : [],
-  ]);
-  await eachRow(t, scenes, async (scene) => {
-    await using host = await ToolHost.create();
-    await attachBoth(host, scene);
-    const isCached = scene.isOurs && scene.backend === "iptables";
-    if (!isCached) await sh(host, `rm /var/lib/cni/results/pods-${GONE}-eth0`);
+        isOurs: true,
+      },
+      ...go
+        ? [{
+          name: `${go.name}, ${backend}`,
+          path: go.directory,
+          backend,
+          isOurs: false,
+        }]
+        : [],
+    ]);
+    await eachRow(t, scenes, async (scene) => {
+      await using host = await ToolHost.create();
+      await attachBoth(host, scene);
+      const isCached = scene.isOurs && scene.backend === "iptables";
+      if (!isCached) {
+        await sh(host, `rm /var/lib/cni/results/pods-${GONE}-eth0`);
+      }
 
-    if (isCached) {
-      const young = await gc(host);
-      assertEquals(young.filter(({ kind }) => kind !== "link"), []);
-    }
-    await sh(
-      host,
-      "find /run/leases /var/lib/cni -exec touch -d '1 hour ago' {} +",
-    );
+      if (isCached) {
+        const young = await gc(host);
+        assertEquals(
+          young.filter(({ kind }) => kind !== "link"),
+          [],
+        );
+      }
+      await sh(
+        host,
+        "find /run/leases /var/lib/cni -exec touch -d '1 hour ago' {} +",
+      );
 
-    if (isCached) {
-      await gcWithoutHostPid(host, "--dry-run");
-      await gcWithoutHostPid(host, "--yes");
-    }
-    await hideLive(host);
-    const found = await gc(host, "--grace 0");
-    await showLive(host);
-    const kinds = new Set(found.map(({ kind }) => kind));
-    const expected = [
-      ...isCached ? ["attachment"] : [],
-      ...["lease", "record", "link"],
-      // The Go firewall has no nftables.
-      ...scene.isOurs && scene.backend === "nftables" ? [] : ["iptables"],
-      "nftables",
-    ];
-    assertEquals([...kinds].sort(), expected.sort());
-    assert(
-      found.every(({ containerID, kind }) =>
-        containerID === GONE || containerID === "" && kind !== "lease"
-      ),
-    );
-    assert(await listLeft(host) !== "");
+      if (isCached) {
+        await gcWithoutHostPid(host, "--dry-run");
+        await gcWithoutHostPid(host, "--yes");
+      }
+      await hideLive(host);
+      const found = await gc(host, "--grace 0");
+      await showLive(host);
+      const kinds = new Set(found.map(({ kind }) => kind));
+      const expected = [
+        ...isCached ? ["attachment"] : [],
+        ...["lease", "record", "link"],
+        // The Go firewall has no nftables.
+        ...scene.isOurs && scene.backend === "nftables" ? [] : ["iptables"],
+        "nftables",
+      ];
+      assertEquals([...kinds].sort(), expected.sort());
+      assert(
+        found.every(({ containerID, kind }) =>
+          containerID === GONE || containerID === "" && kind !== "lease"
+        ),
+      );
+      assert(await listLeft(host) !== "");
 
-    const removed = await gc(host, "--grace 0 --yes");
-    assertEquals(removed.length, found.length);
-    assert(removed.every(({ removed }) => removed));
-    assertEquals(await listLeft(host), "");
-    if (isCached) assertEquals(await gc(host, "--grace 0"), []);
-    // The portmap of 1.1.1 misses IPv6 rules that its ADD does not make.
-    if (!scene.name.startsWith("Go 1.1.1")) {
-      await succeed(host, `check pods ${LIVE_NS} --container-id ${LIVE}`);
-    }
-    await succeed(host, `del pods ${LIVE_NS} --container-id ${LIVE}`);
-  }, ({ name }) => name);
-});
+      const removed = await gc(host, "--grace 0 --yes");
+      assertEquals(removed.length, found.length);
+      assert(removed.every(({ removed }) => removed));
+      assertEquals(await listLeft(host), "");
+      if (isCached) assertEquals(await gc(host, "--grace 0"), []);
+      // The portmap of 1.1.1 misses IPv6 rules that its ADD does not make.
+      if (!scene.name.startsWith("Go 1.1.1")) {
+        await succeed(host, `check pods ${LIVE_NS} --container-id ${LIVE}`);
+      }
+      await succeed(host, `del pods ${LIVE_NS} --container-id ${LIVE}`);
+    }, ({ name }) => name);
+  },
+);
 
 rootTest(
   "cni gc --orphans finds masquerade rules of an address that was assigned again",
