@@ -161,6 +161,15 @@ const RANGE_ADDRESSES: Readonly<
 /** Source: include/uapi/linux/netfilter/nf_nat.h `NF_NAT_RANGE_MAP_IPS`. */
 const MAPS_ADDRESSES = 1;
 
+/**
+ * The bytes of `-m conntrack` of iptables, padded to 8 bytes, and offsets in them.
+ *
+ * Source: include/uapi/linux/netfilter/xt_conntrack.h `struct xt_conntrack_mtinfo3`.
+ */
+const XT_CONNTRACK = { bytes: 168, flags: 146, states: 150 } as const;
+/** Source: include/uapi/linux/netfilter/xt_conntrack.h `XT_CONNTRACK_STATE`. */
+const XT_CONNTRACK_STATE = 1;
+
 const XTABLES_COMMENT = "comment", XTABLES_MASQUERADE = "MASQUERADE";
 const XTABLES_SNAT = "SNAT";
 /** Source: include/uapi/linux/netfilter/xt_CT.h `xt_ct_target_info_v1`. */
@@ -507,6 +516,18 @@ export function xtablesComment(text: string): Expression {
   }
   info.set(bytes);
   const attributes = { name: XTABLES_COMMENT, revision: 0, info };
+  return { name: "match", data: xtablesAttributes.encode(attributes) };
+}
+
+/**
+ * Does the same as {@linkcode matchEstablished}, in the form of `-m conntrack --ctstate
+ * RELATED,ESTABLISHED` of iptables.
+ */
+export function xtablesEstablished(): Expression {
+  const info = new Uint8Array(XT_CONNTRACK.bytes);
+  info.set(u16.encode(XT_CONNTRACK_STATE), XT_CONNTRACK.flags);
+  info.set(u16.encode(ESTABLISHED_OR_RELATED), XT_CONNTRACK.states);
+  const attributes = { name: "conntrack", revision: 3, info };
   return { name: "match", data: xtablesAttributes.encode(attributes) };
 }
 

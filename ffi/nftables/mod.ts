@@ -291,12 +291,14 @@ export class Nftables implements Disposable {
    * the chain once, and is then notified of all changes.
    *
    * @param keyOf Must be the same function each time
+   * @param part Bytes of all rules with the key; the key's text by default
    */
   findRules(
     table: Table,
     chain: string,
     keyOf: RuleKey,
     key: string,
+    part: Bytes = new TextEncoder().encode(key),
   ): FoundRules {
     const state = this.#currentState();
     if (state !== undefined) {
@@ -307,7 +309,7 @@ export class Nftables implements Disposable {
       const rules = known.find(key);
       return { rules, hasOthers: rules.length < known.size };
     }
-    const bytes = latin1.decode(new TextEncoder().encode(key));
+    const bytes = latin1.decode(part);
     const all = this.listRules(table, chain);
     const rules = all.filter((rule) =>
       rule.mentions(bytes) && keyOf(rule) === key

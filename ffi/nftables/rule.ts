@@ -52,7 +52,7 @@ export class Rule {
    * Reports whether the rule contains a text anywhere. In a chain of thousands of
    * rules, this finds the few that need decoding.
    *
-   * @param text ASCII
+   * @param text ASCII, or bytes decoded as latin1
    */
   mentions(text: string): boolean {
     return latin1.decode(this.#bytes).includes(text);

@@ -30,10 +30,13 @@
  */
 
 import { NetNs } from "../../ffi/netns.ts";
-import type { Ip, IpFamily } from "../../net/ip.ts";
+import type { Ip } from "../../net/ip.ts";
 import { throwDifferences } from "../parts/link/check_link.ts";
 import { getIptables } from "../parts/firewall/iptables/find.ts";
-import { eachIptables } from "../parts/firewall/iptables/places.ts";
+import {
+  checkIptables,
+  eachIptables,
+} from "../parts/firewall/iptables/places.ts";
 import {
   type Iptables,
   joinRule,
@@ -51,26 +54,35 @@ import {
   listRules,
   listTable,
   lockSharedChains,
-  type RulePlan,
   type Wanted,
 } from "../parts/firewall/iptables/rules.ts";
 import { SharedRuns } from "../parts/firewall/iptables/shared_runs.ts";
+import { openNftables } from "../parts/firewall/open_nftables.ts";
 import type {
   Backend,
   FirewallHost,
   IngressPolicy,
   Protection,
 } from "./backend.ts";
+import {
+  addByNetlink,
+  ADMIN_COMMENT,
+  findMissing,
+  FORWARD,
+  FORWARD_COMMENT,
+  PRIVATE,
+  removeByNetlink,
+  STAGE_1,
+} from "./iptables_nft.ts";
 
-const FORWARD = "FORWARD", PRIVATE = "CNI-FORWARD";
-const STAGE_1 = "CNI-ISOLATION-STAGE-1", STAGE_2 = "CNI-ISOLATION-STAGE-2";
+const STAGE_2 = "CNI-ISOLATION-STAGE-2";
 
 /** The table as `iptables -S` lists it. */
 type Listing = readonly string[];
 
 const jumpToPrivate: IptablesRule = {
   chain: FORWARD,
-  args: [...withComment("CNI firewall plugin rules"), "-j", PRIVATE],
+  args: [...withComment(FORWARD_COMMENT), "-j", PRIVATE],
   isFirst: true,
 };
 const jumpToStage1: IptablesRule = {
@@ -82,18 +94,26 @@ const jumpToStage1: IptablesRule = {
 /** The backend of iptables. */
 export const iptablesBackend: Backend = {
   async add(host, protection): Promise<void> {
-    await eachFamily(host, protection, async (iptables, wanted) => {
+    using nftables = openNftables(host.hostNetns);
+    await eachFamily(host, protection, async ({ iptables, wanted, inNft }) => {
+      const isAdded = nftables !== undefined && inNft !== undefined &&
+        await addByNetlink(nftables, inNft, host.adminChain);
+      if (isAdded) return;
       await additions.run(keyOf(iptables), { iptables, wanted });
     });
   },
 
   async check(host, protection): Promise<void> {
+    using nftables = openNftables(host.hostNetns);
     // The families have shared rules in common.
     const found = new Set<string>();
-    await eachFamily(host, protection, async (iptables, { rules }) => {
+    await eachFamily(host, protection, async ({ iptables, wanted, inNft }) => {
+      const missingInNft = nftables && inNft &&
+        findMissing(nftables, inNft, host.adminChain);
+      if (missingInNft?.length === 0) return;
       const listing = await listTable(iptables);
       const isThere = presenceTest(listing);
-      for (const rule of rules) {
+      for (const rule of wanted.rules) {
         if (!isThere(rule)) found.add(describeAbsence(rule));
       }
       if (misplacedIn(listing).length > 0) {
@@ -105,6 +125,9 @@ export const iptablesBackend: Backend = {
 
   async del(host, addresses, link): Promise<void> {
     const { hostNetns, env, log, backend, signal } = host;
+    using nftables = openNftables(hostNetns);
+    const isDone = nftables !== undefined &&
+      await removeByNetlink(nftables, addresses);
     await eachIptables(
       {
         hostNetns,
@@ -114,7 +137,7 @@ export const iptablesBackend: Backend = {
         log,
         signal,
       },
-      link === undefined ? [PRIVATE] : [PRIVATE, STAGE_1],
+      [...isDone ? [] : [PRIVATE], ...link === undefined ? [] : [STAGE_1]],
       async (iptables) => {
         const meant = new Set(
           addresses.filter(({ family }) => family === iptables.family)
@@ -134,9 +157,9 @@ export const iptablesBackend: Backend = {
     );
   },
 
-  async status(host): Promise<void> {
-    using netns = NetNs.open(host.hostNetns);
-    await listTable(iptablesOf(host, netns, 4));
+  async status({ hostNetns, env, signal }): Promise<void> {
+    const path = env["PATH"];
+    await checkIptables({ hostNetns, path, table: "filter", signal });
   },
 };
 
@@ -147,15 +170,11 @@ const additions = new SharedRuns<
 >(async (requests) => {
   const [{ iptables }] = requests;
   const wanted = joinWanted(requests.map(({ wanted }) => wanted));
-  const plan = async (): Promise<string[]> =>
-    missingOf(await listTable(iptables), wanted);
-  const changes = await plan();
-  if (changes.every(isOfAddress)) {
-    await changeRules(iptables, firstly(changes, plan));
-  } else {
-    using _lock = await lockSharedChains(iptables);
-    await changeRules(iptables, plan);
-  }
+  using _lock = await lockSharedChains(iptables);
+  await changeRules(
+    iptables,
+    async () => missingOf(await listTable(iptables), wanted),
+  );
   return requests.map(() => {});
 }, FAILURES);
 
@@ -174,43 +193,33 @@ async function removePolicy(iptables: Iptables, link: string): Promise<void> {
   });
 }
 
-/** Reports whether a change concerns no other attachment. */
-function isOfAddress(change: string): boolean {
-  return change.startsWith(`-A ${PRIVATE} `);
-}
-
-/** Returns a plan whose first changes are known. */
-function firstly(changes: readonly string[], plan: RulePlan): RulePlan {
-  let known: readonly string[] | undefined = changes;
-  return async () => {
-    const next = known ?? await plan();
-    known = undefined;
-    return next;
-  };
+/** What a family of addresses needs. */
+interface FamilyWork {
+  readonly iptables: Iptables;
+  readonly wanted: Wanted;
+  /** The addresses, if their rules in iptables-nft are all that is wanted. */
+  readonly inNft: readonly Ip[] | undefined;
 }
 
 /** Works on the iptables of each family that the addresses have. */
 async function eachFamily(
   host: FirewallHost,
   protection: Protection,
-  work: (iptables: Iptables, wanted: Wanted) => Promise<void>,
+  work: (family: FamilyWork) => Promise<void>,
 ): Promise<void> {
-  using netns = NetNs.open(host.hostNetns);
+  const { env, hostNetns, signal } = host;
+  using netns = NetNs.open(hostNetns);
   const byFamily = Map.groupBy(protection.addresses, ({ family }) => family);
-  const all = [...byFamily].map(([family, addresses]) => ({
-    iptables: iptablesOf(host, netns, family),
-    wanted: wantedOf(host, { ...protection, addresses }),
-  }));
-  for (const { iptables, wanted } of all) await work(iptables, wanted);
-}
-
-function iptablesOf(
-  { env, signal }: FirewallHost,
-  netns: NetNs,
-  family: IpFamily,
-): Iptables {
-  const { path } = getIptables(family, env["PATH"]);
-  return { netns, family, table: "filter", path, signal };
+  const all = [...byFamily].map(([family, addresses]): FamilyWork => {
+    const { path, variant } = getIptables(family, env["PATH"]);
+    const hasPolicy = protection.policy !== undefined;
+    return {
+      iptables: { netns, family, table: "filter", path, signal },
+      wanted: wantedOf(host, { ...protection, addresses }),
+      inNft: variant === "nft" && !hasPolicy ? addresses : undefined,
+    };
+  });
+  for (const one of all) await work(one);
 }
 
 function wantedOf(
@@ -225,7 +234,7 @@ function wantedOf(
       {
         chain: PRIVATE,
         args: [
-          ...withComment("CNI firewall plugin admin overrides"),
+          ...withComment(ADMIN_COMMENT),
           "-j",
           adminChain,
         ],
@@ -283,7 +292,7 @@ function isolationOf({ bridge, isolated }: IngressPolicy): Wanted {
 }
 
 function policyComment(policy: string): string[] {
-  return withComment(`CNI firewall plugin rules (ingressPolicy: ${policy})`);
+  return withComment(`${FORWARD_COMMENT} (ingressPolicy: ${policy})`);
 }
 
 /** Lists the changes that add missing chains and rules, in one go. */
