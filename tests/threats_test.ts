@@ -289,7 +289,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a container claims all addresses of a network by links that it makes",
       "host-local restores the addresses that the host knows, and one other of each range set",
       "ipam/host_local/recovery/lost_leases_test.ts",
-      "host-local: a container cannot lease a range by the links that it makes",
+      "host-local restores one claimed address of a container with forged links",
     ],
     [
       "a container claims the address of another one, whose lease is lost",
@@ -617,7 +617,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "an error quotes a file that a configuration names",
       "errors have line and column",
       "ipam/whereabouts/settings_test.ts",
-      "readFlatFile() repeats nothing of a file that is not for it",
+      "readFlatFile() prints no content of an unrelated file",
     ],
     [
       "a key of a third-party plugin names a file",

@@ -52,7 +52,7 @@ testRows<[string, string]>(
   ([answer]) => answer.slice(0, 20).trim(),
 );
 
-Deno.test("ask() says how a daemon failed to answer", async () => {
+Deno.test("ask() reports why it has no answer from the daemon", async () => {
   const late = AbortSignal.abort();
   await assertRejects(() => askProgram("{}\n", late), CniError, "in time");
   await assertRejects(() => askProgram(""), CniError, "went away before");
@@ -63,7 +63,7 @@ Deno.test("ask() says how a daemon failed to answer", async () => {
   assertEquals(error instanceof NoDaemonError, false);
 });
 
-Deno.test("ask() waits no longer than its limit", async () => {
+Deno.test("ask() stops waiting at its time limit", async () => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   const path = `${directory}/dhcp.sock`;
   // It accepts connections, and never reads.
@@ -73,7 +73,7 @@ Deno.test("ask() waits no longer than its limit", async () => {
   await Deno.remove(directory, { recursive: true });
 });
 
-Deno.test("ask() sends nothing once its call may change nothing", async () => {
+Deno.test("ask() sends no request for a superseded call", async () => {
   enableChangeChecks(new AsyncLocalStorage());
   const check = (): never => {
     throw new Error("superseded");

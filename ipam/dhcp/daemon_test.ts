@@ -48,7 +48,7 @@ rootTest("dhcp leases an address until DEL", needsDnsmasq, async () => {
 
 for (const family of [4, "both"] as const) {
   rootTest(
-    `an address that another machine has is declined, and replaced, family ${family}`,
+    `dhcp declines and replaces an address that another machine uses, IPv${family}`,
     needsDnsmasq,
     async () => {
       await using scene = await DhcpScene.start();
@@ -107,7 +107,7 @@ function listLogged({ log }: { readonly log: string }, type: string): string[] {
 }
 
 rootTest(
-  "a machine that answers for every address uses up no DHCP server's addresses",
+  "dhcp stops declining if a machine answers ARP probes for every address",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -139,7 +139,7 @@ rootTest(
 );
 
 rootTest(
-  "a machine that has every address uses up no DHCPv6 server's addresses",
+  "dhcp stops declining if a machine has every address of a DHCPv6 server",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -176,7 +176,7 @@ rootTest(
   },
 );
 
-Deno.test("addresses of each network and family are declined again after a day", () => {
+Deno.test("DeclineLimit allows more addresses of a network and family after a day", () => {
   const limit = new DeclineLimit();
   const take = (network: string, family: 4 | 6, now: number): number =>
     Array.from({ length: 20 }, () => limit.take({ network, family }, now))
@@ -195,7 +195,7 @@ Deno.test("addresses of each network and family are declined again after a day",
 });
 
 rootTest(
-  "dhcp stays out of a namespace that takes the sandbox's place",
+  "dhcp sends nothing in a namespace that replaced the sandbox",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -231,7 +231,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp asks for options, and takes routes and DNS from them",
+  "dhcp requests options, and returns routes and DNS from them",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start({ broadcast: true });
@@ -300,7 +300,7 @@ rootTest("dhcp renews a lease with its server", needsDnsmasq, async () => {
 });
 
 rootTest(
-  "dhcp does not renew a lease at once if the server says 0 seconds",
+  "dhcp ignores a renewal time of 0 seconds",
   needsUdhcpd,
   async () => {
     for (const [time, kept] of [["0x3a", "58"], ["0x3b", "59"]] as const) {
@@ -323,7 +323,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp asks any server when its own is gone",
+  "dhcp rebinds with any server if its own does not answer",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start({ timeoutMs: 500 });
@@ -355,7 +355,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp takes the link down when its lease ends, and gets it back",
+  "dhcp sets the link down when its lease expires, and leases again",
   needsUdhcpd,
   async () => {
     await using scene = await DhcpScene.start({ timeoutMs: 1000 });
@@ -383,7 +383,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp ends a lease that ran out without a daemon",
+  "dhcp removes an address whose lease expired while no daemon ran",
   needsUdhcpd,
   async () => {
     await using scene = await DhcpScene.start({ timeoutMs: 300 });
@@ -406,7 +406,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp gives up an address that the server refuses",
+  "dhcp removes an address that the server refuses",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -426,7 +426,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp drops a lease of a link that is gone",
+  "dhcp drops the lease of a deleted link",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -440,7 +440,7 @@ rootTest(
   },
 );
 
-rootTest("dhcp.add() without a server leaves nothing", async () => {
+rootTest("dhcp.add() leaves nothing if no server answers", async () => {
   await using scene = await DhcpScene.start(IMPATIENT);
   const before = ipJson(scene.hosts.host, "link");
   assertFailure(await scene.run("ADD"), 11, "No DHCP server made an offer");
@@ -493,7 +493,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp without a daemon fails, and DEL marks the lease",
+  "dhcp fails without a daemon, but DEL marks the lease as released",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -521,7 +521,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp keeps a lease that is marked, and that an ADD wants again",
+  "dhcp keeps a lease marked as released if ADD requests it again",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -563,7 +563,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp.gc() releases the leases of other attachments",
+  "dhcp.gc() releases the leases of stale attachments",
   needsDnsmasq,
   async () => {
     await using scene = await DhcpScene.start();
@@ -587,7 +587,7 @@ rootTest(
   },
 );
 
-rootTest("dhcp serves 50 containers at once", needsDnsmasq, async () => {
+rootTest("dhcp serves 50 containers at a time", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
   await scene.startDnsmasq();
   using host = Rtnl.open(scene.hosts.host.path);
@@ -612,7 +612,7 @@ rootTest("dhcp serves 50 containers at once", needsDnsmasq, async () => {
   assertEquals(scene.leases, []);
 });
 
-rootTest("dhcp ends an ADD when a DEL comes or the caller goes", async () => {
+rootTest("dhcp ends an ADD on DEL, and when the daemon stops", async () => {
   await using scene = await DhcpScene.start();
   const config = scene.config();
   const adding = scene.run("ADD");
@@ -639,7 +639,7 @@ function hasLink(sandbox: NetNs): boolean {
   return ipJson(sandbox, "link").length > 1;
 }
 
-rootTest("a second daemon waits for the first one's leases", async () => {
+rootTest("a second dhcp daemon waits until the first has exited", async () => {
   await using scene = await DhcpScene.start();
   const first = scene.stopDaemon.bind(scene);
   let isReady = false;
@@ -671,7 +671,7 @@ rootTest("a second daemon waits for the first one's leases", async () => {
   await second;
 });
 
-rootTest("dhcp starts beside files that are no leases", async () => {
+rootTest("dhcp starts, and reports files that are not leases", async () => {
   await using scene = await DhcpScene.start();
   await scene.stopDaemon();
   const { path } = scene.directory;
@@ -699,7 +699,7 @@ rootTest("dhcp: DEL succeeds if the lease file cannot be read", async () => {
   assertStringIncludes(scene.log, lease);
 });
 
-rootTest("dhcp serves macvlan", needsDnsmasq, async () => {
+rootTest("dhcp leases an address for macvlan", needsDnsmasq, async () => {
   await using scene = await DhcpScene.start();
   const server = await scene.startDnsmasq();
   using host = Rtnl.open(scene.hosts.host.path);

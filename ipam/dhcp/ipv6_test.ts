@@ -67,7 +67,7 @@ for (const type of ["bridge", "macvlan", "ipvlan", "vlan"] as const) {
 }
 
 rootTest(
-  "dhcp adds no IPv6 default route if it must not",
+  "dhcp adds no IPv6 default route if defaultRoute is false",
   needs,
   async () => {
     await using scene = await RoutedScene.start();
@@ -100,7 +100,7 @@ rootTest("dhcp renews an IPv6 lease with its server", needs, async () => {
 });
 
 rootTest(
-  "dhcp asks a DHCPv6 server that lost its leases for the same address",
+  "dhcp requests the same address from a DHCPv6 server that lost its leases",
   needs,
   async () => {
     await using scene = await RoutedScene.start();
@@ -149,7 +149,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp keeps an IPv6 lease that one of two DHCPv6 servers refuses",
+  "dhcp keeps an IPv6 lease if only one of two servers refuses it",
   allOf(needs, needsDnsmasq),
   async () => {
     await using scene = await RoutedScene.start();
@@ -182,7 +182,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp removes an IPv6 address whose lease ends, and leases one again",
+  "dhcp removes an IPv6 address whose lease expired, and leases again",
   needs,
   async () => {
     await using scene = await RoutedScene.start("bridge", { timeoutMs: 2000 });
@@ -228,7 +228,7 @@ rootTest("dhcp follows a DHCPv6 server that renumbers", needs, async () => {
 });
 
 rootTest(
-  "dhcp declines an IPv6 address that another host has",
+  "dhcp declines an IPv6 address that another host uses",
   needs,
   async () => {
     await using scene = await RoutedScene.start();
@@ -280,7 +280,7 @@ rootTest(
 );
 
 rootTest(
-  "dhcp puts back a leased IPv6 address that is missing",
+  "dhcp adds a leased IPv6 address again after it was removed",
   needs,
   async () => {
     await using scene = await RoutedScene.start();
@@ -347,7 +347,7 @@ rootTest(
   },
 );
 
-rootTest("dhcp refuses IPv4 options for IPv6 alone", async () => {
+rootTest("dhcp refuses IPv4 options without IPv4", async () => {
   await using scene = new RoutedScene("bridge");
   const ipam = {
     ...scene.ipam,

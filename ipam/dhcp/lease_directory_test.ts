@@ -39,7 +39,7 @@ const UNREADABLE: [what: string, make: (path: string) => Promise<unknown>][] = [
   ["a pipe", (path) => new Deno.Command("mkfifo", { args: [path] }).output()],
 ];
 
-Deno.test("LeaseDirectory passes over files that are no leases", async (t) => {
+Deno.test("LeaseDirectory skips files that are not leases", async (t) => {
   await eachRow(t, UNREADABLE, async ([, make]) => {
     const root = await Deno.makeTempDir();
     const directory = new LeaseDirectory(`${root}/dhcp.sock`);
@@ -57,7 +57,7 @@ Deno.test("LeaseDirectory passes over files that are no leases", async (t) => {
   });
 });
 
-Deno.test("LeaseDirectory.markReleased() marks the others if one cannot be written", async () => {
+Deno.test("LeaseDirectory.markReleased() marks the other leases if one cannot be written", async () => {
   const root = await Deno.makeTempDir();
   const directory = new LeaseDirectory(`${root}/dhcp.sock`);
   for (const id of ["c2", "c3"]) await directory.write(leaseOf(id));

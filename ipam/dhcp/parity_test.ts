@@ -48,7 +48,7 @@ for (const peer of listPeers("dhcp")) {
   const configurations = { ...CONFIGURATIONS, ...isNewest && NEWER };
   for (const [name, ipam] of Object.entries(configurations)) {
     rootTest(
-      `dhcp returns what the Go plugin returns ${name} (${peer.name})`,
+      `dhcp returns the Go plugin's result ${name} (${peer.name})`,
       needsDnsmasq,
       async () =>
         assertEquals(await outcome("ours", ipam), await outcome(peer, ipam)),
@@ -82,7 +82,7 @@ for (const peer of listPeers("dhcp")) {
     },
   );
 
-  rootTest(`dhcp meets the daemon of ${peer.name}`, async () => {
+  rootTest(`dhcp refuses the daemon of ${peer.name}`, async () => {
     await using scene = new DhcpScene();
     await startGoDaemon(scene, peer);
     const call = (command: string): ReturnType<typeof scene.run> =>
@@ -100,7 +100,7 @@ for (const peer of listPeers("dhcp")) {
     );
   });
 
-  rootTest(`the plugin of ${peer.name} meets our daemon`, async () => {
+  rootTest(`the dhcp daemon refuses the plugin of ${peer.name}`, async () => {
     await using scene = await DhcpScene.start();
     const { output } = spawnIn(scene.hosts.host, {
       path: `${peer.directory}/dhcp`,

@@ -42,7 +42,7 @@ async function succeed(
   return stdout;
 }
 
-rootTest("dhcp daemon serves executables, with Go's flags", needs, async () => {
+rootTest("dhcp daemon accepts the Go daemon's flags", needs, async () => {
   await using scene = new DhcpScene();
   const server = await scene.startDnsmasq();
   const pidfile = join(scene.hosts.directory, "dhcp.pid");
@@ -62,7 +62,7 @@ rootTest("dhcp daemon serves executables, with Go's flags", needs, async () => {
   assert(![pidfile, scene.socket].some(exists));
 });
 
-rootTest("dhcp daemon leaves its successor's pidfile", needsBin, async () => {
+rootTest("dhcp daemon keeps its successor's pidfile", needsBin, async () => {
   await using scene = new DhcpScene();
   const pidfile = join(scene.hosts.directory, "dhcp.pid");
   const flags = ["-socketpath", scene.socket, "-pidfile", pidfile];
@@ -92,7 +92,7 @@ rootTest("dhcp.add() fails when its daemon is killed", needsBin, async () => {
 });
 
 rootTest(
-  "dhcp daemon takes the service manager's socket",
+  "dhcp daemon uses the socket of the service manager",
   needsBin,
   async () => {
     await using scene = new DhcpScene();
@@ -119,7 +119,7 @@ async function statusSucceeds(scene: DhcpScene): Promise<void> {
 }
 
 rootTest(
-  "the node daemon serves dhcp, and keeps leases when killed",
+  "the node daemon runs dhcp, and leases survive when it is killed",
   needs,
   async () => {
     await using scene = new DhcpScene();

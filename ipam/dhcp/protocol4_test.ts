@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { keepMissing } from "./protocol4.ts";
 import { Options } from "../../net/dhcp/options.ts";
 
-Deno.test("keepMissing() keeps the options that a renewal left out", () => {
+Deno.test("keepMissing() keeps options that a renewal omits", () => {
   const lease = {
     ack: {
       "1": "ffffff00",

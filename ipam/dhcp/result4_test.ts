@@ -30,7 +30,7 @@ function routesOf(ack: Lease4["ack"], priority?: number): string[] {
     );
 }
 
-Deno.test("resultOf4() adds a router's default route behind static routes", () => {
+Deno.test("resultOf4() lists static routes before the default route", () => {
   const classful = { "33": "c0000200" + "0a090002" };
   assertEquals(routesOf(classful), ["192.0.2.0/24 10.9.0.2"]);
   assertEquals(routesOf({ ...classful, "3": "0a090001" }, 5), [

@@ -12,7 +12,7 @@ function provided(option: string, value = "", fromArg = ""): {
   return { option, value, fromArg };
 }
 
-Deno.test("wantedOptions() refuses keys of the other address family", () => {
+Deno.test("wantedOptions() refuses DHCPv4 keys for DHCPv6 and the reverse", () => {
   const provide = [provided("host-name", "a")];
   for (
     const [ipam, message] of [

@@ -15,7 +15,7 @@ function setsOf(...sets: string[]): RangeSet[] {
   );
 }
 
-Deno.test("distribute() gives each set one of the requests", async (t) => {
+Deno.test("distribute() assigns each requested address to the set that contains it", async (t) => {
   const sets = setsOf(
     "10.1.2.0/24 10.1.4.0/24",
     "10.1.3.0/24",
@@ -36,7 +36,7 @@ Deno.test("distribute() gives each set one of the requests", async (t) => {
   }, ([requested]) => `"${requested}"`);
 });
 
-Deno.test("distribute() refuses requests that no set is left for", async (t) => {
+Deno.test("distribute() refuses an address that no remaining set contains", async (t) => {
   const sets = setsOf("10.1.2.0/24", "10.1.3.0/24");
   const rows: [requested: string, left: string][] = [
     ["10.9.9.9", "10.9.9.9"],

@@ -52,7 +52,7 @@ class Pool {
   }
 }
 
-Deno.test("candidates() goes round from the last reserved address", async (t) => {
+Deno.test("candidates() starts after the last reserved address and wraps around", async (t) => {
   const [a, b] = ["10.0.0.0/30", "10.0.1.0/30"];
   const rows: [id: string, subnets: string[], last: string, want: string[]][] =
     [
@@ -75,7 +75,7 @@ Deno.test("candidates() goes round from the last reserved address", async (t) =>
   }, ([id, subnets, last]) => `${id}: ${subnets} after ${last || "nothing"}`);
 });
 
-Deno.test("candidates() hands out the ends that were configured, not the gateway", () => {
+Deno.test("candidates() includes rangeStart and rangeEnd, but not the gateway", () => {
   const range = resolveRange({
     subnet: Cidr.parse("10.0.0.0/29"),
     rangeStart: Ip.parse("10.0.0.0"),
@@ -86,13 +86,13 @@ Deno.test("candidates() hands out the ends that were configured, not the gateway
   assertEquals(listCandidates([range]), want);
 });
 
-Deno.test("allocate() answers the range that the address is of", () => {
+Deno.test("allocate() returns the range that contains the address", () => {
   const set = setOf("10.0.0.0/30", "10.0.1.0/30");
   const { range } = allocate(set, Ip.parse("10.0.0.2"), () => true);
   assertEquals(range, set[1]);
 });
 
-Deno.test("allocateRequested() refuses what may not be handed out", async (t) => {
+Deno.test("allocateRequested() refuses the gateway and addresses outside the set", async (t) => {
   const set: RangeSet = [
     ...setOf("192.168.0.0/24"),
     resolveRange({
@@ -123,7 +123,7 @@ Deno.test("allocateRequested() refuses what may not be handed out", async (t) =>
   });
 });
 
-Deno.test("candidates() steps over what is excluded", async (t) => {
+Deno.test("candidates() skips excluded addresses", async (t) => {
   const rows: [subnet: string, exclude: string, last: string, want: string][] =
     [
       ["10.0.0.0/29", "10.0.0.3", "", "10.0.0.2 10.0.0.4 10.0.0.5 10.0.0.6"],
@@ -155,14 +155,14 @@ Deno.test("candidates() steps over what is excluded", async (t) => {
   }
 });
 
-Deno.test("candidates() takes one step over half of a large subnet", () => {
+Deno.test("candidates() skips an excluded half of a /64 in one step", () => {
   const exclude = [Cidr.parse("2001:db8::/65")];
   const range = resolveRange({ subnet: Cidr.parse("2001:db8::/64"), exclude });
   const { value } = candidates([range], undefined).next();
   assertEquals(`${value?.ip}`, "2001:db8:0:0:8000::");
 });
 
-Deno.test("allocateRequested() refuses what is excluded", () => {
+Deno.test("allocateRequested() refuses an excluded address", () => {
   const exclude = [Cidr.parse("10.0.0.4/30")];
   const range = resolveRange({ subnet: Cidr.parse("10.0.0.0/24"), exclude });
   const error = assertThrows(
@@ -174,7 +174,7 @@ Deno.test("allocateRequested() refuses what is excluded", () => {
   assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
 });
 
-Deno.test("allocate() tells how many addresses there are", () => {
+Deno.test("allocate() counts each address once in the error of a full set", () => {
   const exclude = [Cidr.parse("192.168.1.4/31"), Cidr.parse("192.168.1.5/32")];
   const range = resolveRange({ subnet: Cidr.parse("192.168.1.0/29"), exclude });
   const error = assertThrows(
@@ -271,7 +271,7 @@ function property(
 }
 
 property(
-  "candidates() lists every address of a set once, from any place",
+  "candidates() lists each address of a set once, wherever it starts",
   (set, draw) => {
     const all = set.flatMap(enumerate);
     const position = draw(all.length + 1) - 1;
@@ -289,7 +289,7 @@ property(
 );
 
 property(
-  "allocate() hands out all of a set, nothing else, nothing twice",
+  "allocate() returns each address of a set exactly once",
   (set) => {
     const free = set.flatMap(enumerate).filter((ip) => !isWithheld(set, ip));
     assertEquals(countAddresses(set), BigInt(free.length), formatRangeSet(set));
@@ -303,7 +303,7 @@ property(
 );
 
 property(
-  "allocate() spares network, broadcast and gateway unless told otherwise",
+  "allocate() omits the network, broadcast and gateway addresses by default",
   (_, draw) => {
     const prefixLength = 24 + draw(7);
     const base = Ip.parse("10.0.0.0").add(BigInt(draw(1 << 16)) << 8n);

@@ -10,7 +10,7 @@ import { eachRow } from "../../tests/_harness/table.ts";
 
 const LARGE = "10.1.3.0/24";
 
-Deno.test("checkStatus() succeeds and is silent if no address is free", async () => {
+Deno.test("checkStatus() succeeds without output if no address is free", async () => {
   using fixture = new DataDirectory();
   fixture.plant({ lock: "", "10.1.2.2": "other\r\neth0" });
   const config = fixture.config({ ranges: [[{ subnet: "10.1.2.0/30" }]] });
@@ -19,7 +19,7 @@ Deno.test("checkStatus() succeeds and is silent if no address is free", async ()
   assertSuccess(output);
 });
 
-Deno.test("checkStatus() asks whether leases can be written", async (t) => {
+Deno.test("checkStatus() fails with 50 if the lease directory cannot be written", async (t) => {
   using fixture = new DataDirectory();
   const plain = fixture.write("plain", "");
   fixture.plant({});
@@ -52,7 +52,7 @@ Deno.test("checkStatus() asks whether leases can be written", async (t) => {
   });
 });
 
-Deno.test("checkStatus() leaves a directory as it is", async () => {
+Deno.test("checkStatus() does not change the lease directory", async () => {
   using fixture = new DataDirectory();
   fixture.plant({ "10.1.3.2": "other\r\neth0" });
   const directory = fixture.directoryOf();
@@ -63,7 +63,7 @@ Deno.test("checkStatus() leaves a directory as it is", async () => {
   assertEquals(fixture.read(), { "10.1.3.2": "other\r\neth0" });
 });
 
-Deno.test("checkStatus() waits for no lock", async () => {
+Deno.test("checkStatus() does not wait for the lock on the leases", async () => {
   using fixture = new DataDirectory();
   fixture.plant({ lock: "" });
   const path = `${fixture.directoryOf()}/lock`;
@@ -72,7 +72,7 @@ Deno.test("checkStatus() waits for no lock", async () => {
   assertSuccess(await run("STATUS", fixture.config({ subnet: LARGE })));
 });
 
-Deno.test("checkStatus() reads what an ADD would read", async (t) => {
+Deno.test("checkStatus() fails if the ranges or resolv.conf would make ADD fail", async (t) => {
   const rows: [string, JsonObject, JsonObject, number, string][] = [
     ["no ranges", {}, {}, 7, "no IP ranges specified"],
     [

@@ -26,7 +26,7 @@ function requestedIps(config: JsonObject, cniArgs = ""): string[] {
 }
 
 testRows(
-  "rangeSetsOf() reads ranges as Go does",
+  "rangeSetsOf() reads ranges as the Go plugin does",
   [
     [
       "keys in another case, empty and null values",
@@ -45,7 +45,7 @@ testRows(
     assertEquals(resolveSets(config), want),
 );
 
-Deno.test("rangeSetsOf() reads what each range excludes", async (t) => {
+Deno.test("rangeSetsOf() reads the excluded addresses of each range", async (t) => {
   const range = {
     subnet: "10.1.2.0/24",
     exclude: ["10.1.2.9", "10.1.2.64/26"],
@@ -64,7 +64,7 @@ Deno.test("rangeSetsOf() reads what each range excludes", async (t) => {
   });
 });
 
-Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
+Deno.test("rangeSetsOf() refuses incomplete and contradictory ranges", async (t) => {
   const ranges = (...sets: string[][]): JsonObject => ({
     ipam: { ranges: sets.map((set) => set.map((subnet) => ({ subnet }))) },
   });
@@ -117,7 +117,7 @@ Deno.test("rangeSetsOf() refuses what contradicts itself", async (t) => {
   });
 });
 
-Deno.test("rangeSetsOf() allows versions before 0.3.0 one address of a family", () => {
+Deno.test("rangeSetsOf() refuses a second set of a family before version 0.3.0", () => {
   const config: JsonObject = {
     ipam: { subnet: "10.1.2.0/24", ranges: [[{ subnet: "10.1.3.0/24" }]] },
   };
@@ -129,7 +129,7 @@ Deno.test("rangeSetsOf() allows versions before 0.3.0 one address of a family", 
   assertEquals(resolveSets(config, "0.3.0").length, 2);
 });
 
-Deno.test("requestedIpsOf() gathers addresses from everywhere", async (t) => {
+Deno.test("requestedIpsOf() joins CNI_ARGS, args.cni.ips and runtimeConfig.ips", async (t) => {
   const args = (...ips: string[]): JsonObject => ({ args: { cni: { ips } } });
   const runtimeConfig = (...ips: string[]): JsonObject => ({
     runtimeConfig: { ips },
@@ -163,7 +163,7 @@ Deno.test("requestedIpsOf() gathers addresses from everywhere", async (t) => {
   );
 });
 
-testRows("requestedIpsOf() blames CNI_ARGS for what it cannot read", [
+testRows("requestedIpsOf() names CNI_ARGS in its errors", [
   [
     "IP=10.1.2.300",
     'CNI_ARGS: error parsing value of pair "IP=10.1.2.300"',

@@ -125,7 +125,7 @@ conformance("host-local", {
     "10.0.0.1-10.0.0.6",
   ),
 
-  "AL-2: the first address follows the last one": handsOut(
+  "AL-2: allocation wraps around after the last address": handsOut(
     "10.0.0.0/29",
     "10.0.0.6",
     ALL_OF_29,
@@ -139,7 +139,7 @@ conformance("host-local", {
     "10.0.0.1-10.0.0.6",
   ),
 
-  "AL-4: the first free address is given": async (t) => {
+  "AL-4: the first free address is leased": async (t) => {
     for (const [subnets, taken, last, want] of FIRST_FREE) {
       await t.step(`${subnets} | ${taken} | ${last} => ${want}`, async () => {
         using network = new Network(subnets, taken, last);
@@ -148,7 +148,7 @@ conformance("host-local", {
     }
   },
 
-  "AL-5: gateway and broadcast address are never handed out": async () => {
+  "AL-5: the gateway and broadcast addresses are never leased": async () => {
     using network = new Network("192.168.1.0/29");
     for (let i = 0; i < 5; i++) await network.next();
     await network.assertExhausted("192.168.1.1-192.168.1.6");
@@ -158,14 +158,14 @@ conformance("host-local", {
     );
   },
 
-  "AL-6: a released address rests": async () => {
+  "AL-6: a released address is not leased next": async () => {
     using network = new Network("192.168.1.0/29");
     assertEquals(await network.next(), "192.168.1.2");
     await network.del(1);
     assertEquals(await network.next(), "192.168.1.3");
   },
 
-  "AL-7: a requested address is given once": async () => {
+  "AL-7: a requested address is leased once": async () => {
     using network = new Network("192.168.1.0/29");
     assertEquals(await network.next("192.168.1.5"), "192.168.1.5");
     assertFailure(
@@ -176,7 +176,7 @@ conformance("host-local", {
     );
   },
 
-  "AL-8: an address out of the range cannot be requested": async (t) => {
+  "AL-8: a requested address outside the range is refused": async (t) => {
     using directory = new DataDirectory();
     const config = directory.config({
       subnet: "192.168.1.0/24",
@@ -203,7 +203,7 @@ conformance("host-local", {
     assertEquals(await network.next(), "10.0.1.2");
   },
 
-  "AL-11: with nothing reserved the first range is begun": async () => {
+  "AL-11: a new network starts with its first range": async () => {
     using network = new Network("10.0.0.0/29 10.0.1.0/29");
     assertEquals(await network.next(), "10.0.0.2");
   },

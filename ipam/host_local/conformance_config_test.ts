@@ -85,7 +85,7 @@ conformance("host-local", {
     ]);
   },
 
-  "CF-3: sets are the runtime's, the single one, the list": () => {
+  "CF-3: the order of the sets is runtimeConfig, subnet, ranges": () => {
     const config = {
       ipam: { subnet: "10.1.2.0/24", ranges: [[{ subnet: "10.1.3.0/24" }]] },
       runtimeConfig: {
@@ -103,7 +103,7 @@ conformance("host-local", {
     assertEquals(requested({}, "IP=10.1.2.11/24"), ["10.1.2.11"]);
   },
 
-  "CF-5: args.cni.ips asks for more": () => {
+  "CF-5: args.cni.ips requests more addresses": () => {
     const ips = ["10.1.2.11", "11.11.11.11/24", "2001:db8:1::11", "::2/64"];
     assertEquals(requested({ args: { cni: { ips } } }, "IP=10.1.2.10"), [
       "10.1.2.10",
@@ -114,7 +114,7 @@ conformance("host-local", {
     ]);
   },
 
-  "CF-6: runtimeConfig.ips asks too": () => {
+  "CF-6: runtimeConfig.ips requests addresses": () => {
     const ips = ["192.168.0.1", "192.168.0.5/24", "2001:db8::1/64"];
     assertEquals(requested({ runtimeConfig: { ips } }), [
       "192.168.0.1",
@@ -141,7 +141,7 @@ conformance("host-local", {
     assertRefused(config, "invalid range set 0: mixed address families");
   },
 
-  "CF-10: 0.2.0 has one set of each family": () => {
+  "CF-10: version 0.2.0 allows one set of each family": () => {
     assertRefused(
       sets(["10.1.2.0/24"], ["10.2.2.0/24"]),
       "CNI version 0.2.0 does not support more than 1 address per family",
@@ -149,7 +149,7 @@ conformance("host-local", {
     );
   },
 
-  "CF-11: 0.2.0 has a set of both families": () => {
+  "CF-11: version 0.2.0 allows a set of each family together": () => {
     const config = sets(["10.1.2.0/24"], ["2001:db8:1::/64"]);
     assertEquals(resolve(config, "0.2.0").length, 2);
   },
@@ -176,7 +176,7 @@ conformance("host-local", {
     assertEquals(resolve({ ipam }), [["192.0.2.40-192.0.2.50 192.0.2.254"]]);
   },
 
-  "RG-3: a subnet has no host bits": () => {
+  "RG-3: a subnet with host bits is refused": () => {
     const rows: [subnet: string, length: number, network: string][] = [
       ["192.0.2.12/24", 24, "192.0.2.0"],
       ["2001:db8:24:19ff::c44a/64", 64, "2001:db8:24:19ff::"],
@@ -216,7 +216,7 @@ conformance("host-local", {
     });
   },
 
-  "RG-5: start and end are of the subnet, and in order": () => {
+  "RG-5: bounds outside the subnet or out of order fail": () => {
     const rows: [range: JsonObject, problem: string][] = [
       [{ rangeStart: "192.0.3.0" }, "RangeStart 192.0.3.0"],
       [{ rangeEnd: "192.0.4.0" }, "RangeEnd 192.0.4.0"],
@@ -233,7 +233,7 @@ conformance("host-local", {
     }
   },
 
-  "RG-6: a range has both its ends": () => {
+  "RG-6: a range contains both its ends": () => {
     for (const prefix of ["192.0.2.", "2001:db8:1::"]) {
       const range = resolveRange({
         subnet: prefix.includes(":") ? `${prefix}/64` : `${prefix}0/24`,
@@ -272,7 +272,7 @@ conformance("host-local", {
     }
   },
 
-  "RS-1: an address is of one range of a set, or of none": async () => {
+  "RS-1: at most one range of a set contains an address": async () => {
     const config = sets(["192.168.0.0/24", "172.16.1.0/24"]);
     const [set = []] = rangeSetsOf(decodeConfig(config), "1.1.0");
     assertEquals(findRange(set, Ip.parse("192.168.0.99")), set[0]);
@@ -297,7 +297,7 @@ conformance("host-local", {
     );
   },
 
-  "RS-3: every range of a set counts": () => {
+  "RS-3: an overlap of any range of a set is found": () => {
     assertRefused(
       sets(["10.1.0.0/24"], ["10.2.0.0/24", "10.3.0.0/24"], ["10.3.0.128/25"]),
       "range set 1 overlaps with 2",
@@ -316,14 +316,14 @@ conformance("host-local", {
     );
   },
 
-  "RC-2: comments are not read": () => {
+  "RC-2: comments are ignored": () => {
     assertEquals(
       parseResolvConf("; nameserver 1.1.1.1\n#search x\nnameserver 2.2.2.2"),
       { ...emptyDns(), nameservers: ["2.2.2.2"] },
     );
   },
 
-  "RC-3: everything adds up but the domain": () => {
+  "RC-3: repeated lines are joined, except the domain": () => {
     const lines = [
       "nameserver 1.1.1.1",
       "nameserver 2.2.2.2",

@@ -8,14 +8,14 @@ import {
 } from "./lease.ts";
 import { LeaseFiles } from "./lease_files.ts";
 
-Deno.test("formatOwner() writes what the Go plugin writes", () => {
+Deno.test("formatOwner() returns the same content as the Go plugin", () => {
   const ifName = "eth0";
   assertEquals(formatOwner({ containerId: "dummy", ifName }), "dummy\r\neth0");
   assertEquals(formatOwner({ containerId: " d ", ifName }), "d\r\neth0");
   assertEquals(formatContainer(" dummy\n"), "dummy");
 });
 
-Deno.test("describeOwner() names what a lease names", () => {
+Deno.test("describeOwner() names the container and interface of a lease", () => {
   assertEquals(
     describeOwner("dummy\r\neth0"),
     'container "dummy", interface "eth0"',
@@ -23,7 +23,7 @@ Deno.test("describeOwner() names what a lease names", () => {
   assertEquals(describeOwner("dummy"), 'container "dummy"');
 });
 
-Deno.test("findIp() finds an address, or none", () => {
+Deno.test("findIp() returns undefined for a file name that is not an address", () => {
   assertEquals(findIp("10.1.2.2")?.toString(), "10.1.2.2");
   assertEquals(findIp("lock"), undefined);
 });
@@ -57,14 +57,14 @@ function read(files: LeaseFiles): Record<string, string> {
   );
 }
 
-Deno.test("LeaseFiles.addLease() gives a name that nothing has", () => {
+Deno.test("LeaseFiles.addLease() creates a lease file", () => {
   const all = inDirectory({}, (files) => {
     assert(files.addLease("10.1.2.3", "new"));
   });
   assertEquals(all, { "10.1.2.3": "new" });
 });
 
-Deno.test("LeaseFiles.addLease() leaves a name to what has it, and tries the next one", () => {
+Deno.test("LeaseFiles.addLease() keeps an existing lease, and reuses its own unfinished file", () => {
   const left = { "10.1.2.3": "old" };
   const all = inDirectory(left, (files) => {
     assert(!files.addLease("10.1.2.3", "new"));
@@ -74,7 +74,7 @@ Deno.test("LeaseFiles.addLease() leaves a name to what has it, and tries the nex
   assertEquals(all, { ...left, "10.1.2.4": "new" });
 });
 
-Deno.test("LeaseFiles leave nothing unfinished at the end", () => {
+Deno.test("LeaseFiles removes its unfinished file on disposal", () => {
   const left = { "10.1.2.3": "old" };
   const all = inDirectory(left, (files) => {
     assert(!files.addLease("10.1.2.3", "new"));
@@ -83,14 +83,14 @@ Deno.test("LeaseFiles leave nothing unfinished at the end", () => {
   assertEquals(all, left);
 });
 
-Deno.test("LeaseFiles.addLease() takes the name of an empty file", () => {
+Deno.test("LeaseFiles.addLease() replaces an empty lease file", () => {
   const all = inDirectory({ "10.1.2.3": "" }, (files) => {
     assert(files.addLease("10.1.2.3", "new"));
   });
   assertEquals(all, { "10.1.2.3": "new" });
 });
 
-Deno.test("LeaseFiles.replace() takes a name from what has it", () => {
+Deno.test("LeaseFiles.replace() replaces an existing file", () => {
   const all = inDirectory({ "10.1.2.3": "old", name: "old" }, (files) => {
     assert(!files.addLease("10.1.2.3", "new"));
     files.replace("name", "new");
@@ -132,7 +132,7 @@ Deno.test("LeaseFiles.replaceLease() leaves nothing with an old time if it fails
   assertEquals(all, { "10.1.2.4": "new" });
 });
 
-Deno.test("LeaseFiles never touch what a killed process left", () => {
+Deno.test("LeaseFiles does not write through a hard link that a killed process left", () => {
   const all = inDirectory({ "10.1.2.2": "dummy" }, (files) => {
     // Left by a kill between the two steps of a link: one file with two names.
     Deno.linkSync(files.pathOf("10.1.2.2"), files.pathOf("unfinished"));
@@ -141,7 +141,7 @@ Deno.test("LeaseFiles never touch what a killed process left", () => {
   assertEquals(all, { "10.1.2.2": "dummy", "10.1.2.3": "other" });
 });
 
-Deno.test("LeaseFiles leave nothing that cannot be finished", () => {
+Deno.test("LeaseFiles leaves no unfinished file when replace() fails", () => {
   const all = inDirectory({}, (files) => {
     Deno.mkdirSync(files.pathOf("name"));
     Deno.mkdirSync(files.pathOf("name/inner"));

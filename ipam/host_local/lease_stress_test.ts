@@ -195,7 +195,7 @@ async function assertCollectable(
 }
 
 Deno.test({
-  ...stress("outlives kills at any moment"),
+  ...stress("survives kills at random"),
   fn: async (t) => {
     using directory = new DataDirectory();
     // As the Go plugin leaves them when it is killed.
@@ -214,7 +214,7 @@ Deno.test({
       return ip;
     };
 
-    await t.step("a third of the ADDs ends, as a measure", async () => {
+    await t.step("a third of the ADDs run as a measurement", async () => {
       const brief = ids.filter((_, i) => i % 3 === 0);
       await eachAtOnce(brief, 6, async (id) => {
         keep(await killer.run("ADD", id), id);
@@ -240,10 +240,10 @@ Deno.test({
       }
     });
     await t.step(
-      "GC keeps the valid",
+      "GC keeps the leases of valid attachments",
       () => assertCollectable(directory, config, valid),
     );
-    await t.step("every other container gets an address", async () => {
+    await t.step("every remaining container gets an address", async () => {
       const attached = new Set(valid.values());
       for (const id of ids.filter((id) => !attached.has(id))) {
         addressesOf(await runInProcess("ADD", config, { CNI_CONTAINERID: id }));
@@ -286,7 +286,7 @@ async function plantLarge(
 }
 
 Deno.test({
-  ...stress("outlives a kill at each step", needsStrace),
+  ...stress("survives a kill at each step", needsStrace),
   fn: async (t) => {
     const index = ".index/mynet";
     const rows: [command: string, path: string, ...calls: string[]][] = [
@@ -328,7 +328,7 @@ Deno.test({
 });
 
 Deno.test({
-  ...stress("keeps a name's address over a kill at each step", needsStrace),
+  ...stress("keeps a pod name's address over a kill at each step", needsStrace),
   fn: async (t) => {
     const names = ".by-name/mynet/test:eth0";
     const envOf = (pod: string, number: number): Environment => ({
@@ -382,7 +382,7 @@ Deno.test({
 });
 
 Deno.test({
-  ...stress("on a full disk fails whole, and makes room", needsRoot),
+  ...stress("changes nothing if ADD fails on a full disk", needsRoot),
   fn: async (t) => {
     // Six pages, including a page for each file with content.
     await using disk = await Disk.mount(
@@ -400,18 +400,18 @@ Deno.test({
     assertEquals(addressesOf(await run("ADD", "one")), ["10.1.2.2/24"]);
     const before = await readDirectory(path);
 
-    await t.step("no room for the last reserved address", async () => {
+    await t.step("no space for the last reserved address", async () => {
       const message = `Cannot write "${path}/last_reserved_ip.0"`;
       assertOutOfSpace(await run("ADD", "two"), message);
       assertEquals(await readDirectory(path), before);
     });
     await Deno.writeTextFile(`${disk.dataDir}/more`, "x");
-    await t.step("no room for the lease", async () => {
+    await t.step("no space for the lease", async () => {
       const message = `Cannot write "${path}/10.1.2.3"`;
       assertOutOfSpace(await run("ADD", "two"), message);
       assertEquals(await readDirectory(path), before);
     });
-    await t.step("DEL makes room", async () => {
+    await t.step("DEL frees space for the next ADD", async () => {
       assertSuccess(await run("DEL", "one"));
       await Deno.remove(`${disk.dataDir}/more`);
       assertEquals(addressesOf(await run("ADD", "two")), ["10.1.2.3/24"]);
@@ -434,7 +434,7 @@ async function readDirectory(path: string): Promise<Record<string, string>> {
 }
 
 Deno.test({
-  ...stress("says that a disk is read-only", needsRoot),
+  ...stress("reports a read-only file system", needsRoot),
   fn: async (t) => {
     await using disk = await Disk.mount(
       "64k",
@@ -482,7 +482,7 @@ Deno.test({
 });
 
 Deno.test({
-  ...stress("locks a file that it may only read", needsRoot, needsSetpriv),
+  ...stress("locks a file that it can only read", needsRoot, needsSetpriv),
   fn: async () => {
     using directory = new DataDirectory();
     directory.plant({ lock: "", "10.1.2.2": "dummy\r\neth0" });
@@ -553,7 +553,7 @@ async function countOpened(
 }
 
 Deno.test({
-  ...stress("reads few files, however many there are", needsStrace),
+  ...stress("opens few files, however many leases there are", needsStrace),
   fn: async (t) => {
     using directory = new DataDirectory();
     const config = directory.config({ subnet: "10.1.0.0/16" });
@@ -689,13 +689,13 @@ Deno.test({
     const changed = (): number =>
       pods.reduce((sum, pod) => sum + pod.changed, 0);
 
-    await t.step("restarts", async () => {
+    await t.step("containers restart and keep their addresses", async () => {
       await eachAtOnce(pods, 8, (pod) => pod.start());
       assertEquals(new Set(pods.map(({ address }) => address)).size, NAMES);
       await restartAll(Math.ceil(RESTARTS / 2));
       assertEquals([changed(), failed], [0, 0]);
     });
-    await t.step("the node starts again", async () => {
+    await t.step("containers restart after the node", async () => {
       // The files in /run were deleted, and no DEL ran.
       for (const name of run.list()) run.remove(name);
       await eachAtOnce(pods.toReversed(), 8, async (pod) => {
@@ -704,14 +704,14 @@ Deno.test({
       });
       assertEquals([changed(), failed], [0, 0]);
     });
-    await t.step("restarts after that", async () => {
+    await t.step("containers restart again", async () => {
       await restartAll(Math.floor(RESTARTS / 2));
       assertEquals([changed(), failed], [0, 0]);
       const leases = Object.values(directory.leases());
       assertEquals(leases.length, NAMES);
       assert(leases.every((content) => content.startsWith("db-")));
     });
-    await t.step("their time is over", async () => {
+    await t.step("GC releases the addresses after their stayTime", async () => {
       for (const pod of pods) await pod.end();
       const leases = directory.leases();
       assertEquals(Object.keys(leases).length, NAMES);

@@ -246,7 +246,7 @@ const NEWER: typeof SCENARIOS = {
 
 for (const peer of listPeers("host-local")) {
   const runGo = runAs([`${peer.directory}/host-local`]);
-  Deno.test(`host-local answers and writes what Go's does (${peer.name})`, async (t) => {
+  Deno.test(`host-local prints and writes the same as the Go plugin (${peer.name})`, async (t) => {
     const scenarios = { ...SCENARIOS, ...hasGc(peer) && NEWER };
     for (const [name, scenario] of Object.entries(scenarios)) {
       for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
@@ -258,7 +258,7 @@ for (const peer of listPeers("host-local")) {
     }
   });
 
-  Deno.test(`host-local fails with the words of Go's (${peer.name})`, async (t) => {
+  Deno.test(`host-local fails with the Go plugin's messages (${peer.name})`, async (t) => {
     const messageOf = async (
       run: Run,
       scenario: Scenario,
@@ -276,7 +276,7 @@ for (const peer of listPeers("host-local")) {
     });
   });
 
-  Deno.test(`host-local and Go's end each other's leases (${peer.name})`, async (t) => {
+  Deno.test(`host-local and the Go plugin release each other's leases (${peer.name})`, async (t) => {
     const rows: [name: string, first: Run, second: Run][] = [
       ["ours, then Go's", runOurs, runGo],
       ["Go's, then ours", runGo, runOurs],
@@ -302,7 +302,7 @@ for (const peer of listPeers("host-local")) {
     });
   });
 
-  Deno.test(`host-local and Go's share a directory at one time (${peer.name})`, async (t) => {
+  Deno.test(`host-local and the Go plugin run concurrently in a directory (${peer.name})`, async (t) => {
     using directory = new DataDirectory();
     const runOwn = runAs(await ownProgram());
     // As many addresses as processes, so that none may be lost either.
@@ -326,14 +326,14 @@ for (const peer of listPeers("host-local")) {
       assertEquals(addresses.sort(), want.sort());
       assertEquals(want.length, 8);
     });
-    await t.step("each DEL ends one lease", async () => {
+    await t.step("each DEL releases one lease", async () => {
       const deleted = await together("DEL");
       assertEquals(deleted.map(({ exitCode }) => exitCode), Array(8).fill(0));
       assertEquals(directory.leases(), {});
     });
   });
 
-  Deno.test(`host-local and Go's share a large directory in turn (${peer.name})`, async (t) => {
+  Deno.test(`host-local and the Go plugin run in turn in a large directory (${peer.name})`, async (t) => {
     const leases = Array.from({ length: 900 }, (_, i) => [
       `10.8.${i >> 8}.${i & 255}`,
       "b\r\neth0",
@@ -364,7 +364,7 @@ for (const peer of listPeers("host-local")) {
       }
       assertEquals(directory.leases(), planted);
     });
-    await t.step("our ADD refuses what Go's ADD has leased", async () => {
+    await t.step("our ADD refuses what Go's ADD leased", async () => {
       const envOf = (id: string) => ({ CNI_CONTAINERID: id });
       assertSuccess(await runOurs("ADD", config, envOf("c")));
       assertEquals((await runGo("ADD", config, envOf("a"))).exitCode, 0);
@@ -378,7 +378,7 @@ for (const peer of listPeers("host-local")) {
     });
   });
 
-  Deno.test(`host-local's addresses that stay outlive Go's calls (${peer.name})`, async (t) => {
+  Deno.test(`host-local's persistent addresses survive calls of the Go plugin (${peer.name})`, async (t) => {
     using directory = new DataDirectory();
     // Three addresses.
     const range = { subnet: "10.1.2.0/29", rangeStart: "10.1.2.4" };
@@ -413,14 +413,14 @@ for (const peer of listPeers("host-local")) {
     };
     const held = { "10.1.2.4": "-> stay/test/pod-a/eth0" };
 
-    await t.step("the way there", async () => {
+    await t.step("the Go plugin's GC keeps the address", async () => {
       assertEquals(await call(runOurs, "ADD", "a1"), "10.1.2.4/29");
       assertEquals(await call(runOurs, "ADD", "b1"), "10.1.2.5/29");
       await call(runOurs, "DEL", "a1");
       await gc("b1");
       assertEquals(directory.leases(), { ...held, "10.1.2.5": "b1\r\neth0" });
     });
-    await t.step("Go's plugin in its place", async () => {
+    await t.step("the Go plugin leases no persistent address", async () => {
       assertEquals(await call(runGo, "ADD", "c1"), "10.1.2.6/29");
       await call(runGo, "CHECK", "b1");
       // The range is full: a1's DEL comes again, and b1 leaves.
@@ -433,12 +433,12 @@ for (const peer of listPeers("host-local")) {
       await gc();
       assertEquals(directory.leases(), held);
     });
-    await t.step("the way back", async () => {
+    await t.step("host-local returns the address to its pod", async () => {
       await call(runOurs, "GC", "any");
       assertEquals(directory.leases(), held);
       assertEquals(await call(runOurs, "ADD", "a2"), "10.1.2.4/29");
     });
-    await t.step("both on one node, GC in both orders", async () => {
+    await t.step("GC of both plugins keeps the address", async () => {
       await call(runOurs, "DEL", "a2");
       const other = await call(runGo, "ADD", "c2");
       await call(runOurs, "GC", "any", ["c2"]);
@@ -455,7 +455,7 @@ for (const peer of listPeers("host-local")) {
     });
   });
 
-  Deno.test(`host-local's addresses set aside outlive Go's calls (${peer.name})`, async () => {
+  Deno.test(`host-local's set-aside addresses survive calls of the Go plugin (${peer.name})`, async () => {
     using directory = new DataDirectory();
     const range = { subnet: "10.1.2.0/29", rangeStart: "10.1.2.4" };
     const { cniVersion } = peer;

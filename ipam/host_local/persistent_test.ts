@@ -115,7 +115,7 @@ class Pods implements Disposable {
   }
 }
 
-Deno.test("hostLocal stay: a name gets its addresses again", async (t) => {
+Deno.test("hostLocal stay: a pod name gets the same addresses after each DEL", async (t) => {
   const rows: Record<string, [JsonObject, string]> = {
     "one family": [STAY, "10.1.2.2"],
     "both": [
@@ -147,7 +147,7 @@ Deno.test("hostLocal stay: a name gets its addresses again", async (t) => {
   });
 });
 
-Deno.test("hostLocal stay: an address is others' when its time is over", async () => {
+Deno.test("hostLocal stay: another pod gets the address after stayTime", async () => {
   using pods = new Pods(SMALL);
   assertEquals(await pods.add("a", 1), "10.1.2.4");
   await pods.del("a", 1);
@@ -160,7 +160,7 @@ Deno.test("hostLocal stay: an address is others' when its time is over", async (
   assertEquals(await pods.add("d", 1), "10.1.2.4");
 });
 
-Deno.test("hostLocal stay: a sandbox that ended without a DEL", async () => {
+Deno.test("hostLocal stay: a pod gets its address again after a sandbox ended without DEL", async () => {
   using pods = new Pods();
   const netns = join(pods.data.path, "netns");
   Deno.writeTextFileSync(netns, "");
@@ -187,7 +187,7 @@ Deno.test("hostLocal stay: a sandbox that ended without a DEL", async () => {
   }
 });
 
-Deno.test("hostLocal stay: two sandboxes of a name have no address together", async () => {
+Deno.test("hostLocal stay: ADD fails while the previous sandbox of the name exists", async () => {
   using pods = new Pods();
   await pods.add("db-0", 1, { netns: HERE });
   const before = pods.data.read();
@@ -204,7 +204,7 @@ Deno.test("hostLocal stay: two sandboxes of a name have no address together", as
   assertEquals(await pods.add("db-0", 2), "10.1.2.2");
 });
 
-Deno.test("hostLocal stay: a namespace is there although the boot ID is hidden", async (t) => {
+Deno.test("hostLocal stay: ADD recognizes a living namespace although the boot ID is hidden", async (t) => {
   for (const hiddenAt of [1, 2]) {
     await t.step(`from ADD ${hiddenAt}`, async () => {
       using pods = new Pods();
@@ -218,7 +218,7 @@ Deno.test("hostLocal stay: a namespace is there although the boot ID is hidden",
   }
 });
 
-Deno.test("hostLocal stay: a full range gives the address that stayed longest", async () => {
+Deno.test("hostLocal stay: a full range reuses the address that was unused longest", async () => {
   using pods = new Pods(SMALL);
   for (const [index, pod] of ["a", "b", "c"].entries()) {
     const ip = await pods.add(pod, 1);
@@ -239,7 +239,7 @@ Deno.test("hostLocal stay: a full range gives the address that stayed longest", 
   assertMatch(failure.stderr, Deno.uid() === 0 ? /^$/ : /run it as root/);
 });
 
-Deno.test("hostLocal stay: what stays for others is theirs if ADD fails", async () => {
+Deno.test("hostLocal stay: an ADD that fails keeps the persistent addresses of other pods", async () => {
   const second = [{ subnet: "10.1.3.0/30", rangeStart: "10.1.3.2" }];
   using pods = new Pods({ ...SMALL, ranges: [second] });
   for (const pod of ["a", "b", "c"]) {
@@ -255,7 +255,7 @@ Deno.test("hostLocal stay: what stays for others is theirs if ADD fails", async 
   }
 });
 
-Deno.test("hostLocal stay: GC lets addresses stay for their time", async () => {
+Deno.test("hostLocal stay: GC keeps an unused address until its stayTime expires", async () => {
   using pods = new Pods();
   for (const pod of ["a", "b", "c"]) await pods.add(pod, 1);
   pods.data.plant({ "10.1.2.9": "foreign\r\neth0" });
@@ -310,7 +310,7 @@ Deno.test("readPool() refuses stay without stayTime, as ADD and STATUS do", asyn
   }
 });
 
-Deno.test("hostLocal stay: the address is free once the key is gone", async () => {
+Deno.test("hostLocal stay: the address is free after the key is removed", async () => {
   using pods = new Pods(SMALL);
   await pods.add("a", 1);
   await pods.del("a", 1);
@@ -322,14 +322,14 @@ Deno.test("hostLocal stay: the address is free once the key is gone", async () =
   assertEquals(pods.addresses(), ["10.1.2.5", "10.1.2.6"]);
 });
 
-Deno.test("hostLocal stay: addresses that are requested", async (t) => {
+Deno.test("hostLocal stay: a pod can request its own address or a free one", async (t) => {
   using pods = new Pods();
   const args = (ip: string, pod: string): { args: string } => ({
     args: `IgnoreUnknown=1;IP=${ip};K8S_POD_NAMESPACE=test;K8S_POD_NAME=${pod}`,
   });
   await pods.add("a", 1);
   await pods.del("a", 1);
-  await t.step("another name's", async () => {
+  await t.step("ADD refuses the address of a different name", async () => {
     const { json } = await pods.call("ADD", "b", 1, args("10.1.2.2", "b"));
     assertEquals(json.code, 11);
     assertMatch(
@@ -337,11 +337,11 @@ Deno.test("hostLocal stay: addresses that are requested", async (t) => {
       /belongs to pod "test\/a", interface "eth0", for/,
     );
   });
-  await t.step("the name's own", async () => {
+  await t.step("ADD leases the name's own address", async () => {
     assertEquals(await pods.add("a", 2, args("10.1.2.2", "a")), "10.1.2.2");
     await pods.del("a", 2);
   });
-  await t.step("one instead of the name's own", async () => {
+  await t.step("ADD leases a requested address instead", async () => {
     assertEquals(await pods.add("a", 3, args("10.1.2.77", "a")), "10.1.2.77");
     assertEquals(pods.addresses(), ["10.1.2.77"]);
     await pods.del("a", 3);
@@ -349,7 +349,7 @@ Deno.test("hostLocal stay: addresses that are requested", async (t) => {
   });
 });
 
-Deno.test("hostLocal stay: an address that is withheld by now", async () => {
+Deno.test("hostLocal stay: a pod gets a new address if its own is now excluded", async () => {
   using pods = new Pods();
   await pods.add("a", 1);
   await pods.del("a", 1);
@@ -358,7 +358,7 @@ Deno.test("hostLocal stay: an address that is withheld by now", async () => {
   assertEquals(pods.addresses(), ["10.1.2.3"]);
 });
 
-Deno.test("hostLocal stay: mistakes", async (t) => {
+Deno.test("hostLocal stay: ADD refuses invalid keys and pod names, and DEL succeeds", async (t) => {
   using pods = new Pods();
   const args = (text: string): { args: string } => ({ args: text });
   const rows: [string, Parameters<Pods["call"]>[3], number, RegExp][] = [
@@ -403,7 +403,7 @@ Deno.test("hostLocal stay: mistakes", async (t) => {
   });
 });
 
-Deno.test("hostLocal stay: names as long as Kubernetes allows", async () => {
+Deno.test("hostLocal stay: a pod keeps its address with the longest name in Kubernetes", async () => {
   using pods = new Pods();
   const pod = `${"x".repeat(249)}.abc`;
   const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${
@@ -415,27 +415,27 @@ Deno.test("hostLocal stay: names as long as Kubernetes allows", async () => {
   assertEquals(await pods.add("a", 2, { args }), "10.1.2.2");
 });
 
-Deno.test("hostLocal stay: DEL without the pod, and of an older sandbox", async (t) => {
+Deno.test("hostLocal stay: DEL without a pod name, or of an older sandbox", async (t) => {
   const without = { args: "IgnoreUnknown=1" };
-  await t.step("by the file of the name", async () => {
+  await t.step("finds the pod name in the file of the name", async () => {
     using pods = new Pods();
     await pods.add("a", 1);
     await pods.del("a", 1, without);
     assertEquals(pods.data.leases()["10.1.2.2"], "-> stay/test/a/eth0");
   });
-  await t.step("of a container that nothing is known of", async () => {
+  await t.step("releases the address of an unknown container", async () => {
     using pods = new Pods();
     pods.data.plant({ "10.1.2.9": "a-1\r\neth0" });
     await pods.del("a", 1, without);
     assertEquals(pods.data.leases(), {});
   });
-  await t.step("of a container from before the key", async () => {
+  await t.step("keeps an address from before the key", async () => {
     using pods = new Pods();
     pods.data.plant({ "10.1.2.9": "a-1\r\neth0" });
     await pods.del("a", 1);
     assertEquals(await pods.add("a", 2), "10.1.2.9");
   });
-  await t.step("the name has another address by now", async () => {
+  await t.step("releases the old address if there is a new one", async () => {
     using pods = new Pods();
     pods.data.plant({ "10.1.2.9": "a-1\r\neth0" });
     await pods.add("a", 2);
@@ -444,7 +444,7 @@ Deno.test("hostLocal stay: DEL without the pod, and of an older sandbox", async 
   });
 });
 
-Deno.test("hostLocal stay: CHECK, and a second ADD of a sandbox", async () => {
+Deno.test("hostLocal stay: CHECK compares the lease, and a second ADD of a sandbox fails", async () => {
   using pods = new Pods();
   const { json } = await pods.call("ADD", "a", 1);
   const conf = { prevResult: json };
@@ -456,7 +456,7 @@ Deno.test("hostLocal stay: CHECK, and a second ADD of a sandbox", async () => {
   assertEquals((await pods.call("CHECK", "a", 1, { conf })).json.code, 999);
 });
 
-Deno.test("hostLocal stay: other links are foreign", async () => {
+Deno.test("hostLocal stay: third-party links in the directory are never followed or removed", async () => {
   using pods = new Pods(SMALL);
   pods.data.plant({});
   const target = pods.data.write("target", "mine");
@@ -474,7 +474,7 @@ Deno.test("hostLocal stay: other links are foreign", async () => {
   assertEquals(Deno.readTextFileSync(target), "mine");
 });
 
-Deno.test("hostLocal stay: the file of a name may be lost, or cut off", async (t) => {
+Deno.test("hostLocal stay: a name keeps its address if its file is lost or truncated", async (t) => {
   const few = 3, many = 900;
   for (const count of [few, many]) {
     await t.step(`among ${count} leases`, async () => {

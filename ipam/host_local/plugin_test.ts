@@ -10,7 +10,7 @@ import {
 } from "./testing.ts";
 import { eachRow, testRows } from "../../tests/_harness/table.ts";
 
-Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
+Deno.test("hostLocal.add() refuses a second lease for an attachment (HL-7)", async (t) => {
   using fixture = new DataDirectory();
   const config = fixture.config({ subnet: "10.1.2.0/24" });
   const ids = ["dummy", "dummy1"];
@@ -28,12 +28,12 @@ Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
     );
     assertEquals(again.json.details, `${fixture.path}/mynet/${address}`);
   }, ([, id]) => `HL-7: ${id} gets one address`);
-  await t.step("also where another address is requested", async () => {
+  await t.step("even if it requests a different address", async () => {
     // The Go plugin would lease a second address.
     const { json } = await run("ADD", config, { CNI_ARGS: "IP=10.1.2.9" });
     assertStringIncludes(json.msg, "duplicate allocation is not allowed");
   });
-  await t.step("and changes nothing", () => {
+  await t.step("and the refused ADDs change no file", () => {
     assertEquals(fixture.read(), {
       "lock": "",
       "10.1.2.2": "dummy\r\neth0",
@@ -49,7 +49,7 @@ Deno.test("hostLocal.add() refuses a second lease (HL-7)", async (t) => {
   });
 });
 
-Deno.test("hostLocal.add() names the set that has a lease already", async () => {
+Deno.test("hostLocal.add() names the range set in which the attachment has a lease", async () => {
   using fixture = new DataDirectory();
   fixture.plant({ "10.1.3.9": "dummy" });
   const ranges = [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]];
@@ -62,7 +62,7 @@ Deno.test("hostLocal.add() names the set that has a lease already", async () => 
   assertEquals(fixture.read(), { "lock": "", "10.1.3.9": "dummy" });
 });
 
-Deno.test("hostLocal.del() ends what is the attachment's", async (t) => {
+Deno.test("hostLocal.del() releases all leases of the attachment", async (t) => {
   const rows: [string, Record<string, string>, Record<string, string>][] = [
     ["a lease of no range", { "192.0.2.2": "dummy\r\neth0" }, {}],
     [
@@ -81,14 +81,14 @@ Deno.test("hostLocal.del() ends what is the attachment's", async (t) => {
   });
 });
 
-Deno.test("hostLocal.del() creates nothing where there is nothing (HL-9)", async () => {
+Deno.test("hostLocal.del() does not create a missing directory (HL-9)", async () => {
   using fixture = new DataDirectory();
   assertSuccess(await run("DEL", fixture.config({ subnet: "10.1.2.0/24" })));
   assertEquals(fixture.list(), []);
 });
 
 // The Go plugin refuses all of these, so the lease is never released.
-testRows("hostLocal.del() does without a configuration that is right", [
+testRows("hostLocal.del() accepts an invalid configuration", [
   ["no ranges", {}, {}],
   ["an invalid subnet", { subnet: "10.1.2.0" }, {}],
   ["host bits", { subnet: "10.1.2.9/24" }, {}],
@@ -108,7 +108,7 @@ testRows("hostLocal.del() does without a configuration that is right", [
   assertEquals(fixture.leases(), {});
 });
 
-Deno.test("hostLocal.add() gives the addresses that are requested", async (t) => {
+Deno.test("hostLocal.add() leases the requested addresses", async (t) => {
   const ips = (...ips: string[]): JsonObject => ({ args: { cni: { ips } } });
   const twoSets = {
     ranges: [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/24" }]],
@@ -150,7 +150,7 @@ Deno.test("hostLocal.add() gives the addresses that are requested", async (t) =>
   });
 });
 
-Deno.test("hostLocal.add() gives the only address of a subnet its gateway", async () => {
+Deno.test("hostLocal.add() returns a gateway outside a /32 subnet", async () => {
   using fixture = new DataDirectory();
   const gateway = "169.254.1.1";
   const config = fixture.config({ subnet: "10.1.2.7/32", gateway });
@@ -158,7 +158,7 @@ Deno.test("hostLocal.add() gives the only address of a subnet its gateway", asyn
   assertEquals(json.ips, [{ address: "10.1.2.7/32", gateway }]);
 });
 
-testRows("hostLocal.add() goes on after the last reserved address", [
+testRows("hostLocal.add() leases the address after the last reserved address", [
   ["the next one", { "last_reserved_ip.0": "10.1.2.9" }, "10.1.2.10/24"],
   // The Go plugin starts over in this case.
   ["with a line end", { "last_reserved_ip.0": "10.1.2.9\n" }, "10.1.2.10/24"],
@@ -181,7 +181,7 @@ testRows("hostLocal.add() goes on after the last reserved address", [
   assertEquals(Object.hasOwn(fixture.read(), "unfinished"), false);
 });
 
-Deno.test("hostLocal.add() says what is wrong", async (t) => {
+Deno.test("hostLocal.add() fails with a code and a message", async (t) => {
   const subnet = "10.1.2.0/30";
   const rows: [
     id: string,
@@ -276,7 +276,7 @@ Deno.test("hostLocal.add() says what is wrong", async (t) => {
   });
 });
 
-Deno.test("hostLocal.add() tells in the details what to look at", async (t) => {
+Deno.test("hostLocal.add() names the lease file or range in the error's details", async (t) => {
   const leased = { "10.1.2.2": "other\r\neth0" };
   const rows: [
     name: string,
@@ -319,7 +319,7 @@ Deno.test("hostLocal.add() tells in the details what to look at", async (t) => {
   });
 });
 
-Deno.test("hostLocal.add() never hands out what is excluded", async () => {
+Deno.test("hostLocal.add() leases no excluded address", async () => {
   using fixture = new DataDirectory();
   const config = fixture.config({
     ranges: [[
@@ -337,7 +337,7 @@ Deno.test("hostLocal.add() never hands out what is excluded", async () => {
   assertEquals(json.code, 11);
 });
 
-Deno.test("hostLocal.add() takes back what it leased, and only that", async (t) => {
+Deno.test("hostLocal.add() releases only its own new leases when it fails", async (t) => {
   const ranges = [[{ subnet: "10.1.2.0/24" }], [{ subnet: "10.1.3.0/30" }]];
   // The owner's own lease, from a time with other ranges. The Go plugin removes
   // it.
@@ -355,7 +355,7 @@ Deno.test("hostLocal.add() takes back what it leased, and only that", async (t) 
     );
     assertEquals(fixture.leases(), { ...own, "10.1.3.2": "other\r\neth0" });
   });
-  await t.step("when the last address cannot be remembered", async () => {
+  await t.step("when last_reserved_ip cannot be written", async () => {
     using fixture = new DataDirectory();
     fixture.plant(own);
     fixture.obstruct("last_reserved_ip.1");
@@ -370,7 +370,7 @@ Deno.test("hostLocal.add() takes back what it leased, and only that", async (t) 
   });
 });
 
-Deno.test("hostLocal.check() compares the leases with the result", async (t) => {
+Deno.test("hostLocal.check() compares the leases with prevResult", async (t) => {
   const config = { subnet: "10.1.2.0/24" };
   const missing = "host-local: Failed to find address added by container dummy";
   const result = (...addresses: string[]): JsonObject => ({
@@ -435,14 +435,14 @@ Deno.test("hostLocal.check() compares the leases with the result", async (t) => 
     assertFailure(output, 999, missing);
     assertEquals(output.json.details, details);
   });
-  await t.step("no directory, which is not created", async () => {
+  await t.step("a missing directory, which is not created", async () => {
     using fixture = new DataDirectory();
     assertFailure(await run("CHECK", fixture.config(config)), 999, missing);
     assertEquals(fixture.list(), []);
   });
 });
 
-Deno.test("hostLocal.del() succeeds where ADD could only fail", async (t) => {
+Deno.test("hostLocal.del() succeeds if the lease directory cannot exist", async (t) => {
   using fixture = new DataDirectory();
   const plain = fixture.write("plain", "");
   const rows: [name: string, config: JsonObject][] = [
@@ -461,7 +461,7 @@ Deno.test("hostLocal.del() succeeds where ADD could only fail", async (t) => {
   });
 });
 
-Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async (t) => {
+Deno.test("hostLocal.gc() releases the leases of stale attachments", async (t) => {
   const kept = { "10.1.2.2": "dummy\r\neth0", "10.1.2.3": "dummy" };
   const ended = {
     "10.1.2.4": "dummy\r\neth1",
@@ -488,7 +488,7 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     assertEquals(exitCode, 0);
     assertEquals(fixture.read(), after);
   });
-  await t.step("a malformed list is refused, and ends nothing", async () => {
+  await t.step("a malformed list is refused, and releases none", async () => {
     using fixture = new DataDirectory();
     fixture.plant(all);
     const config = {
@@ -503,7 +503,7 @@ Deno.test("hostLocal.gc() ends leases of attachments that are not valid", async 
     );
     assertEquals(fixture.read(), all);
   });
-  await t.step("no directory, which is not created", async () => {
+  await t.step("a missing directory, which is not created", async () => {
     using fixture = new DataDirectory();
     const config = { "cni.dev/valid-attachments": [] };
     assertSuccess(await run("GC", fixture.config({}, config)));

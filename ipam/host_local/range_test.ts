@@ -45,7 +45,7 @@ function assertRefused(run: () => unknown, message: string): void {
   assertEquals(error.code, ErrorCode.InvalidNetworkConfig);
 }
 
-testRows("resolveRange() fills in what is not configured", [
+testRows("resolveRange() has defaults for start, end and gateway", [
   ["/30", "192.0.2.4/30", "192.0.2.5-192.0.2.6 192.0.2.5"],
   [
     "a gateway of another subnet",
@@ -63,7 +63,7 @@ testRows("resolveRange() fills in what is not configured", [
   assertEquals(`${start}-${end} ${gateway}`, want);
 }, ([id, range]) => `${id}: ${range}`);
 
-testRows("resolveRange() takes exclusions within the subnet only", [
+testRows("resolveRange() refuses an exclusion outside the subnet", [
   ["10.1.2.0/24", "10.1.2.0/24 10.1.2.9 10.1.2.64/26", ""],
   ["2001:db8::/64", "2001:db8::9 2001:db8::/65", ""],
   [
@@ -91,7 +91,7 @@ testRows("resolveRange() takes exclusions within the subnet only", [
   assertEquals(run().excluded, blocks);
 }, ([subnet, exclude]) => `${exclude} of ${subnet}`);
 
-testRows("countAddresses() counts what can be handed out", [
+testRows("countAddresses() counts the addresses that can be leased", [
   [["10.1.2.0/24"], [], 253n],
   [["10.1.2.0/24 - 192.0.2.1"], [], 254n],
   [["10.1.2.0/24 10.1.2.10-10.1.2.19"], [], 10n],
@@ -109,7 +109,7 @@ testRows("countAddresses() counts what can be handed out", [
   assertEquals(countAddresses(configs.map(resolveRange)), want);
 }, ([ranges, exclude]) => `${ranges} without ${exclude}`);
 
-testRows("resolveRange() refuses bounds that do not fit", [
+testRows("resolveRange() refuses a start or end outside the subnet", [
   [
     "start after the end that is not configured",
     "192.0.2.0/24 192.0.2.255-",
@@ -135,7 +135,7 @@ testRows("resolveRange() refuses bounds that do not fit", [
 }, ([id, range]) => `${id}: ${range}`);
 
 testRows(
-  "resolveRange() takes a gateway outside the subnet, but of its family",
+  "resolveRange() accepts a gateway of the same family outside the subnet",
   [
     ["192.0.2.0/24", "198.51.100.1", undefined],
     ["2001:db8::/64", "fe80::1", undefined],
@@ -167,7 +167,7 @@ testRows("rangeContains() compares addresses of one family", [
   assertEquals(rangeContains(resolve(range), Ip.parse(ip)), false);
 });
 
-Deno.test("checkDisjoint() names the sets of all their ranges", () => {
+Deno.test("checkDisjoint() names the two sets whose ranges overlap", () => {
   const sets = [
     resolveSet("10.1.0.0/24", "10.2.0.0/24"),
     resolveSet("10.3.0.0/24"),
@@ -196,7 +196,7 @@ function countReads(
   return { ranges, reads };
 }
 
-Deno.test("checkDisjoint() does not compare each range with each", () => {
+Deno.test("checkDisjoint() does not compare every pair of ranges", () => {
   const { ranges, reads } = countReads(4000);
   const sets = ranges.map((range) => [range]);
   checkDisjoint(sets);
@@ -216,7 +216,7 @@ Deno.test("checkDisjoint() does not compare each range with each", () => {
   assert(count < 4000 * 200, `${count} reads`);
 });
 
-Deno.test("checkDisjoint() finds what comparing each with each finds", () => {
+Deno.test("checkDisjoint() finds the same overlaps as comparing every pair", () => {
   const random = createRandom(1);
   const text = (): RangeText => {
     const length = 24 + random.below(5);
@@ -265,7 +265,7 @@ function compareAll(sets: readonly Range[][]): string | undefined {
   return undefined;
 }
 
-Deno.test("formatRangeSet() joins the ranges' ends", () => {
+Deno.test("formatRangeSet() lists the first and last address of each range", () => {
   assertEquals(
     formatRangeSet(resolveSet("192.168.0.0/24", "172.16.1.0/24")),
     "192.168.0.1-192.168.0.254,172.16.1.1-172.16.1.254",

@@ -82,7 +82,7 @@ class Fixture implements Disposable {
   }
 }
 
-Deno.test("leaseEach() gives restarted leases to one ADD only", async () => {
+Deno.test("leaseEach() gives the leases of a restarted container to one ADD only", async () => {
   using fixture = await Fixture.create();
   // Both ADDs search before the first of them leases.
   const restarted = await fixture.run((store) => store.datedLeasesOf(OWNER));
@@ -96,7 +96,7 @@ Deno.test("leaseEach() gives restarted leases to one ADD only", async () => {
   assertEquals(left.map(({ ip }) => `${ip}`).sort(), wanted);
 });
 
-Deno.test("leaseEach() leaves the age of leases that it cannot take", async () => {
+Deno.test("leaseEach() does not renew leases that it cannot take over", async () => {
   using fixture = await Fixture.create();
   await fixture.lease(
     [request("fd00::/64", "fd00::9")],

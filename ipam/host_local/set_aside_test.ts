@@ -58,7 +58,7 @@ function conflictsOf(ips: readonly string[]): JsonObject {
     : { [CONFLICTS]: ips.map((ip) => ({ ip, mac: MAC })) };
 }
 
-Deno.test("hostLocal replaces an address that another machine has", async (t) => {
+Deno.test("hostLocal.add() replaces an address that another machine uses", async (t) => {
   const rows: readonly (readonly [
     name: string,
     ipam: JsonObject,
@@ -106,7 +106,7 @@ Deno.test("hostLocal replaces an address that another machine has", async (t) =>
   });
 });
 
-Deno.test("hostLocal hands out no address that is set aside, for ten minutes", async () => {
+Deno.test("hostLocal.add() leases no address that was set aside within ten minutes", async () => {
   using calls = new Calls();
   const small = { ...RANGE, rangeStart: "10.1.2.2", rangeEnd: "10.1.2.5" };
   await calls.add(small);
@@ -122,7 +122,7 @@ Deno.test("hostLocal hands out no address that is set aside, for ten minutes", a
   );
 });
 
-Deno.test("hostLocal: GC leaves what is set aside until its time is over", async () => {
+Deno.test("hostLocal.gc() keeps an address that is set aside until its ten minutes expire", async () => {
   using calls = new Calls();
   await calls.add(RANGE);
   await calls.add(RANGE, "one", "10.1.2.2");
@@ -134,7 +134,7 @@ Deno.test("hostLocal: GC leaves what is set aside until its time is over", async
   assertEquals(calls.data.leases(), {});
 });
 
-Deno.test("hostLocal sets at most a quarter of a range aside", async () => {
+Deno.test("hostLocal.add() sets at most a quarter of a range aside", async () => {
   using calls = new Calls();
   const range = { ...RANGE, rangeStart: "10.1.2.2", rangeEnd: "10.1.2.9" };
   const met: string[] = [];
@@ -160,7 +160,7 @@ Deno.test("hostLocal sets at most a quarter of a range aside", async () => {
   assertEquals(Object.values(calls.data.leases()), [LINK, LINK]);
 });
 
-Deno.test("hostLocal: a full range gives the address set aside longest", async () => {
+Deno.test("hostLocal.add() reuses the address set aside first if the range is full", async () => {
   using calls = new Calls();
   const range = { ...RANGE, rangeStart: "10.1.2.2", rangeEnd: "10.1.2.9" };
   await calls.add(range);
@@ -179,7 +179,7 @@ Deno.test("hostLocal: a full range gives the address set aside longest", async (
   );
 });
 
-Deno.test("hostLocal replaces no address that a call requests", async () => {
+Deno.test("hostLocal.add() fails if a requested address conflicts, and does not replace it", async () => {
   using calls = new Calls();
   const requested = { runtimeConfig: { ips: ["10.1.2.7"] } };
   assertSuccess(await calls.run("ADD", RANGE, "one", requested));
@@ -201,7 +201,7 @@ Deno.test("hostLocal replaces no address that a call requests", async () => {
   assertSuccess(await calls.run("ADD", RANGE, "three", set));
 });
 
-Deno.test("hostLocal refuses malformed conflicts", async () => {
+Deno.test("hostLocal.add() refuses a malformed list of conflicts", async () => {
   using calls = new Calls();
   const conf = { [CONFLICTS]: [{ ip: "10.1.2", mac: MAC }] };
   const refused = await calls.run("ADD", RANGE, "one", conf);

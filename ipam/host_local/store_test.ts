@@ -96,7 +96,7 @@ testRows("LeaseStore.reserve() writes the Go plugin's files", [
   assertEquals(fixture.read(), {});
 });
 
-testRows("LeaseStore.reserve() takes an address that is free", [
+testRows("LeaseStore.reserve() leases an address only if it is free", [
   ["no file", {}, true],
   ["another address", { "10.1.2.3": "other\r\neth0" }, true],
   ["taken by somebody", { "10.1.2.2": "other\r\neth0" }, false],
@@ -117,7 +117,7 @@ testRows("LeaseStore.reserve() takes an address that is free", [
   assertEquals(fixture.read(), after);
 });
 
-testRows("LeaseStore.leasesOf() reads what Go plugins wrote", [
+testRows("LeaseStore.leasesOf() reads the files of Go plugins", [
   ["nothing", {}, []],
   ["a lease", { "10.1.2.2": "dummy\r\neth0" }, ["10.1.2.2"]],
   ["an edited lease", { "10.1.2.2": " dummy\r\neth0\r\n" }, ["10.1.2.2"]],
@@ -164,7 +164,7 @@ testRows("LeaseStore.leasesOf() reads what Go plugins wrote", [
   assertEquals(namesOf(store.leasesOf(OWNER)), want);
 });
 
-Deno.test("LeaseStore.leasesOf() removes what a killed process left", async () => {
+Deno.test("LeaseStore.leasesOf() removes the unfinished file of a killed process", async () => {
   const lease = { "10.1.2.2": "dummy\r\neth0" };
   using fixture = Fixture.create({ ...lease, unfinished: "dummy\r\net" });
   {
@@ -174,7 +174,7 @@ Deno.test("LeaseStore.leasesOf() removes what a killed process left", async () =
   assertEquals(fixture.read(), lease);
 });
 
-Deno.test("LeaseStore.leasesOfOthers() spares every lease of the owners", async () => {
+Deno.test("LeaseStore.leasesOfOthers() omits each lease of the given owners", async () => {
   using fixture = Fixture.create({
     "10.1.2.2": "dummy\r\neth0",
     "10.1.2.3": "dummy",
@@ -190,7 +190,7 @@ Deno.test("LeaseStore.leasesOfOthers() spares every lease of the owners", async 
   assertEquals(store.leasesOfOthers([]).length, 6);
 });
 
-Deno.test("LeaseStore.release() ends leases and nothing else", async () => {
+Deno.test("LeaseStore.release() removes only the given leases", async () => {
   const foreign = { "10.1.2.9": "other\r\neth0", "README": "dummy" };
   using fixture = Fixture.create({ "10.1.2.2": "dummy\r\neth0", ...foreign });
   using store = await fixture.open();
@@ -202,7 +202,7 @@ Deno.test("LeaseStore.release() ends leases and nothing else", async () => {
   assertEquals(fixture.read(), foreign);
 });
 
-Deno.test("LeaseStore.release() goes on after a failure", async (t) => {
+Deno.test("LeaseStore.release() removes the other leases after a failure", async (t) => {
   const leases = ["10.1.2.2", "10.1.2.3", "10.1.2.4"];
   const rows = [["10.1.2.2"], ["10.1.2.2", "10.1.2.3"]];
   await eachRow(t, rows, async (stuck) => {
@@ -252,7 +252,7 @@ Deno.test("LeaseStore.setLastReserved() replaces the address, without a line end
   });
 });
 
-Deno.test("LeaseStore.find() creates nothing where there is nothing", async () => {
+Deno.test("LeaseStore.find() does not create a missing directory", async () => {
   using fixture = Fixture.create();
   assertEquals(await LeaseStore.find(fixture.dataDir, "net"), undefined);
   assertEquals(listDataDir(fixture), []);
@@ -317,8 +317,7 @@ const needsFlock = allOf(
 );
 
 Deno.test({
-  name:
-    `LeaseStore leaves nothing half-written on a full disk${needsMount.suffix}`,
+  name: `LeaseStore leaves no partial file on a full disk${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
     await using disk = await Disk.mount(
@@ -359,7 +358,8 @@ const LEASE = "mkdir net && printf 'dummy\\r\\neth0' > net/10.1.2.2";
 const OTHER: AttachmentId = { containerId: "other", ifName: "eth0" };
 
 Deno.test({
-  name: `LeaseStore reads a read-only directory under lock${needsFlock.suffix}`,
+  name:
+    `LeaseStore locks a read-only directory while it reads it${needsFlock.suffix}`,
   ignore: needsFlock.ignore,
   fn: async () => {
     await using disk = await Disk.mount(
@@ -389,7 +389,7 @@ Deno.test({
 
 Deno.test({
   name:
-    `LeaseStore reads a read-only directory without a lock, and ends no lease${needsMount.suffix}`,
+    `LeaseStore reads a read-only directory that has no lock file, and releases no lease${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
     await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
@@ -412,7 +412,7 @@ Deno.test({
 
 Deno.test({
   name:
-    `LeaseStore ends no lease without a lock, even if it could by now${needsMount.suffix}`,
+    `LeaseStore without a lock releases no lease, even after a remount${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
     await using disk = await Disk.mount("64k", `${LEASE} && ${READ_ONLY}`);
@@ -456,7 +456,7 @@ Deno.test({
   },
 });
 
-Deno.test("LeaseStore.open() names a directory that cannot be made", async () => {
+Deno.test("LeaseStore.open() names a directory that cannot be created", async () => {
   using fixture = Fixture.create({ file: "" });
   const dataDir = join(fixture.directory, "file");
   await assertIoFailure(

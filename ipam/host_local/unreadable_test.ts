@@ -24,7 +24,7 @@ const config = (more: JsonObject = {}): JsonObject => ({
 
 Deno.test({
   name:
-    `host-local: a lease that cannot be read concerns no other attachment${needsMount.suffix}`,
+    `host-local: an unreadable lease does not affect other attachments${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async (t) => {
     const program = await ownProgram();
@@ -86,7 +86,7 @@ function mountDamaged(more = ":"): Promise<Disk> {
 
 Deno.test({
   name:
-    `host-local: DEL fails if no lease at all can be read${needsMount.suffix}`,
+    `host-local: DEL fails if no file of the directory can be read${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
     await using disk = await mountDamaged();
@@ -100,7 +100,7 @@ Deno.test({
 
 Deno.test({
   name:
-    `host-local: DEL succeeds beside leases that cannot be read, if another file can${needsMount.suffix}`,
+    `host-local: DEL succeeds next to unreadable leases if another file is readable${needsMount.suffix}`,
   ignore: needsMount.ignore,
   fn: async () => {
     await using disk = await mountDamaged(

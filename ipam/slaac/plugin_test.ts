@@ -27,7 +27,7 @@ const LEARNED = { "cni.dev/learned": true };
 for (const type of ["bridge", "macvlan", "ipvlan", "vlan"] as const) {
   const needs = type === "bridge" ? [] : [needsKind(type)];
   rootTest(
-    `slaac waits for the addresses of ${type}, and DEL leaves nothing`,
+    `slaac returns the addresses that the kernel forms on ${type}, until DEL`,
     allOf(needsRadvd, ...needs),
     async () => await getsAddresses(type),
   );
@@ -102,7 +102,7 @@ rootTest("slaac follows a router that renumbers", needsRadvd, async () => {
 });
 
 rootTest(
-  "slaac keeps no address of a router that is gone",
+  "slaac keeps no address of a router that stopped",
   needsRadvd,
   async () => {
     await using net = new RouterNet("bridge");
@@ -184,7 +184,7 @@ rootTest("slaac waits for a router that comes late", needsRadvd, async () => {
   assertEquals((await adding).ips.length, 1);
 });
 
-rootTest("slaac chooses addresses as configured", needsRadvd, async () => {
+rootTest("slaac forms addresses as configured", needsRadvd, async () => {
   await using net = new RouterNet("bridge");
   await net.advertise(PREFIX);
   const mac = "02:00:5e:00:53:01";
@@ -242,7 +242,7 @@ rootTest(
   },
 );
 
-rootTest("slaac without a router leaves nothing", async () => {
+rootTest("slaac leaves nothing if no router answers", async () => {
   await using net = new RouterNet("bridge");
   const before = ipJson(net.hosts.host, "link").length;
   const text = 'No router advertisement reached "eth0" in 2 s';
@@ -251,7 +251,7 @@ rootTest("slaac without a router leaves nothing", async () => {
 });
 
 rootTest(
-  "slaac explains an advertisement without prefix",
+  "slaac names the missing prefix of an advertisement",
   needsRadvd,
   async () => {
     await using net = new RouterNet("bridge");
@@ -275,7 +275,7 @@ rootTest(
 );
 
 rootTest(
-  "slaac names the address that another host has",
+  "slaac names the address that another host uses",
   needsRadvd,
   async () => {
     await using net = new RouterNet("bridge");
@@ -291,7 +291,7 @@ rootTest(
 );
 
 rootTest(
-  "slaac and a bridge that would be the gateway",
+  "slaac fails for a bridge that is the gateway",
   needsRadvd,
   async () => {
     await using net = new RouterNet("bridge");

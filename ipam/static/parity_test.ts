@@ -160,7 +160,7 @@ function comparable({ exitCode, json }: Awaited<ReturnType<Run>>): unknown {
 
 for (const peer of listPeers("static")) {
   const runGo = runAs([`${peer.directory}/static`]);
-  Deno.test(`static answers and fails as Go's does (${peer.name})`, async (t) => {
+  Deno.test(`static prints the same results and errors as the Go plugin (${peer.name})`, async (t) => {
     for (const [name, scenario] of Object.entries(SCENARIOS)) {
       for (const cniVersion of new Set([...VERSIONS, peer.cniVersion])) {
         await t.step(`${name}, ${cniVersion}`, async () => {
@@ -172,7 +172,7 @@ for (const peer of listPeers("static")) {
     }
   });
 
-  Deno.test(`static fails with what runbooks quote of Go's (${peer.name})`, async (t) => {
+  Deno.test(`static fails with the Go plugin's well-known messages (${peer.name})`, async (t) => {
     for (const [name, [scenario, quoted]] of Object.entries(FAILURES)) {
       await t.step(name, async () => {
         for (const run of [runOurs, runGo]) {
@@ -187,7 +187,7 @@ for (const peer of listPeers("static")) {
     }
   });
 
-  Deno.test(`static and Go's accept each other's attachments (${peer.name})`, async (t) => {
+  Deno.test(`static and the Go plugin accept each other's attachments (${peer.name})`, async (t) => {
     for (const [name, scenario] of Object.entries(SCENARIOS)) {
       const runs = [[runOurs, runGo], [runGo, runOurs]] as const;
       for (const [adds, others] of runs) {

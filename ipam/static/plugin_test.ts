@@ -36,7 +36,7 @@ function runtime(...ips: string[]): JsonObject {
   return { runtimeConfig: { ips } };
 }
 
-Deno.test("staticIpam.add() answers addresses by precedence", async (t) => {
+Deno.test("staticIpam.add() returns addresses from the source with the highest precedence", async (t) => {
   const own = { addresses: [ADDRESS] };
   const rows: Row[] = [
     ["nothing", {}, {}, "", []],
@@ -115,7 +115,7 @@ Deno.test("staticIpam.add() answers addresses by precedence", async (t) => {
   });
 });
 
-Deno.test("staticIpam.add() finds gateways", async (t) => {
+Deno.test("staticIpam.add() returns each address with its gateway", async (t) => {
   const own = {
     addresses: [
       { address: "10.9.0.1/24" },
@@ -310,7 +310,7 @@ const WRONG: readonly [
   ],
 ];
 
-Deno.test("staticIpam.add() refuses what is wrong, and del() does not", async (t) => {
+Deno.test("staticIpam.add() refuses invalid input, and del() accepts it", async (t) => {
   await eachRow(t, WRONG, async ([, ipam, others, cniArgs, code, msg]) => {
     const config = staticConfig(ipam, others);
     const env = { CNI_ARGS: cniArgs };
@@ -320,14 +320,14 @@ Deno.test("staticIpam.add() refuses what is wrong, and del() does not", async (t
   });
 });
 
-Deno.test("staticIpam.add() has no words for no address before 0.3.0", async () => {
+Deno.test("staticIpam.add() fails without an address before version 0.3.0", async () => {
   const config = staticConfig({}, { cniVersion: "0.2.0" });
   const { json, exitCode } = await runStatic("ADD", config);
   assertEquals(exitCode, 1);
   assertStringIncludes(json.msg, "no valid IP addresses");
 });
 
-Deno.test("staticIpam.add() answers routes as they are given", async () => {
+Deno.test("staticIpam.add() returns routes as configured", async () => {
   const routes = [
     { dst: "10.0.0.5/8", gw: "10.10.0.1", mtu: 1400, advmss: 1360 },
     { dst: "::/0", priority: 5, table: 0, scope: 253 },
@@ -337,7 +337,7 @@ Deno.test("staticIpam.add() answers routes as they are given", async () => {
   assertEquals(json.routes, routes);
 });
 
-Deno.test("staticIpam.check() compares prevResult with what ADD would answer", async (t) => {
+Deno.test("staticIpam.check() compares prevResult with the result of an ADD", async (t) => {
   const lost = "static: Failed to match addr 10.10.0.1 on interface eth0";
   const config = staticConfig({ addresses: [ADDRESS] });
   const bare = staticConfig({ addresses: [{ address: "10.10.0.1/24" }] });
@@ -394,7 +394,7 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
     if (details === "") assertEquals(outcome, SILENT);
     else assertFailure(outcome, { code: 999, msg: lost, details });
   });
-  await t.step("addresses of CNI_ARGS too", async () => {
+  await t.step("including the addresses of CNI_ARGS", async () => {
     const prevResult = { cniVersion: "1.1.0", ips: [] };
     const env = { CNI_ARGS: "IP=10.10.0.1/24" };
     const given = { ...staticConfig({}), prevResult };
@@ -403,13 +403,13 @@ Deno.test("staticIpam.check() compares prevResult with what ADD would answer", a
       msg: lost,
     });
   });
-  await t.step("and needs a prevResult", async () => {
+  await t.step("and fails without prevResult", async () => {
     const msg = "Required prevResult missing";
     assertFailure(await runStatic("CHECK", config), { code: 7, msg });
   });
 });
 
-testRows("staticIpam.status() fails where every ADD would", [
+testRows("staticIpam.status() fails if every ADD would fail", [
   ["addresses", { addresses: [ADDRESS] }, ""],
   ["none, which may come with ADD", {}, ""],
   ["no ipam", undefined, "IPAM config missing 'ipam' key"],
@@ -432,7 +432,7 @@ testRows("staticIpam.status() fails where every ADD would", [
   else assertFailure(outcome, { code: 7, msg });
 });
 
-Deno.test("staticIpam.gc() has nothing to do", async () => {
+Deno.test("staticIpam.gc() succeeds without output", async () => {
   const config = staticConfig({ addresses: [{ address: "nonsense" }] }, {
     "cni.dev/valid-attachments": [],
   });

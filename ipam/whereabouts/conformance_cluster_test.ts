@@ -65,7 +65,7 @@ conformance("whereabouts e2e", {
       assertEquals(scene.allocations(pool), {});
     }
   }),
-  "the pool follows a StatefulSet that is scaled": inCluster(async (scene) => {
+  "the pool follows a scaled StatefulSet": inCluster(async (scene) => {
     let running = 0;
     for (const size of [6, 4, 6, 1, 6, 0]) {
       for (; running < size; running++) {
@@ -95,7 +95,7 @@ conformance("whereabouts e2e", {
         "2": record("web-1", "net1", "new"),
       });
     }),
-  "named networks have the same addresses, each once": inCluster(
+  "a named network allocates its addresses independently": inCluster(
     async (scene) => {
       const blue = { ...RANGE, network_name: "blue" };
       const narrow = { range: "10.0.0.0/28", network_name: "blue" };
@@ -109,7 +109,7 @@ conformance("whereabouts e2e", {
       ]);
     },
   ),
-  "both records of a pod's interface are released": inCluster(async (scene) => {
+  "DEL releases both records of a pod's interface": inCluster(async (scene) => {
     scene.putPool(POOL, RANGE.range, {
       "1": record("p1"),
       "2": record("p1"),
@@ -166,11 +166,11 @@ conformance("whereabouts reconciler", {
     a: { ...RUNNING, status: status("fd00::1") },
     b: null,
   }, ["a"]),
-  "nothing to do": keeps({
+  "no record is released if all pods run": keeps({
     a: { ...RUNNING, status: status("fd00::1") },
     b: { ...RUNNING, status: status("10.9.9.9", "fd00::2") },
   }, ["a", "b"]),
-  "a network status that is absent, empty or garbage counts for nothing": keeps(
+  "a missing, empty or malformed network status is ignored": keeps(
     {
       a: RUNNING,
       b: { ...RUNNING, status: "[]" },

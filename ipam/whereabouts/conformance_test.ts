@@ -234,7 +234,7 @@ conformance("whereabouts", {
       );
     },
   ),
-  "WA-10 ranges may overlap if that is allowed": inCluster(async (scene) => {
+  "WA-10 ranges may share addresses if allowed": inCluster(async (scene) => {
     const more = { enable_overlapping_ranges: false };
     const wide = { range: "192.168.22.0/24", ...more };
     const narrow = { range: "192.168.22.0/28", ...more };
@@ -311,7 +311,7 @@ conformance("whereabouts allocator", {
     },
     "192.168.0.1/29",
   ),
-  "holes are filled first": inCluster(async (scene) => {
+  "the lowest free address is allocated first": inCluster(async (scene) => {
     const ipam = { range: "192.168.0.0/29" };
     const record = (name: string): Record<string, string> => ({
       id: `id-${name}`,
@@ -407,7 +407,7 @@ conformance("whereabouts config", {
       ]);
     },
   ),
-  "enable_overlapping_ranges of the flat file does not count": inCluster(
+  "enable_overlapping_ranges in the flat file is ignored": inCluster(
     async (scene) => {
       const flat = (value: boolean): string =>
         scene.write("whereabouts.conf", { enable_overlapping_ranges: value });
@@ -507,7 +507,7 @@ conformance("whereabouts config", {
       assertEquals(await scene.add(ipam, free), ["10.0.0.10/24", "fd00::1/64"]);
     },
   ),
-  "old versions have room for one address of each family": inCluster(
+  "old versions allow one address of each family": inCluster(
     async (scene) => {
       const conf = { cniVersion: "0.2.0" };
       const ipam = { range: "10.0.0.0/24" };
@@ -605,7 +605,7 @@ conformance("whereabouts node slices", {
       assertEquals(await scene.add(ipam, { env }), ["10.0.0.11/16"]);
     },
   ),
-  "a node without a slice has to wait for one": inCluster(async (scene) => {
+  "ADD fails on a node without a slice": inCluster(async (scene) => {
     putSlices(scene, "net", "10.0.64.0/26");
     const ipam = { range: "10.0.0.0/16", node_slice_size: "/26" };
     const env = { NODENAME: "other" };

@@ -75,7 +75,7 @@ async function start(nodes: number): Promise<Daemons> {
   return new Daemons(await WhereaboutsScene.start(), nodes);
 }
 
-Deno.test("ClaimReleaser releases the addresses of claims that are gone", async () => {
+Deno.test("ClaimReleaser releases the addresses of deleted claims", async () => {
   await using daemons = await start(3);
   const { scene } = daemons;
   for (const name of ["a", "b"]) {
@@ -101,7 +101,7 @@ Deno.test("ClaimReleaser releases the addresses of claims that are gone", async 
   );
 });
 
-Deno.test("ClaimReleaser keeps an address that a pod has", async (t) => {
+Deno.test("ClaimReleaser keeps an address that a running pod has", async (t) => {
   await eachRow(t, Object.entries(EVIDENCE), async ([, evidence]) => {
     await using daemons = await start(1);
     const { scene } = daemons;
@@ -122,7 +122,7 @@ Deno.test("ClaimReleaser keeps an address that a pod has", async (t) => {
   });
 });
 
-Deno.test("ClaimReleaser leaves a claim of the same name its address", async () => {
+Deno.test("ClaimReleaser keeps the address of a new claim of the same name", async () => {
   await using daemons = await start(1);
   const { scene } = daemons;
   putIpamClaim(scene, "vm");
@@ -138,7 +138,7 @@ Deno.test("ClaimReleaser leaves a claim of the same name its address", async () 
   });
 });
 
-Deno.test("ClaimReleaser watches only while there is a claim", async () => {
+Deno.test("ClaimReleaser watches only while a claim exists", async () => {
   await using daemons = await start(2);
   const { scene } = daemons;
   const watches = (): number =>
@@ -161,7 +161,7 @@ Deno.test("ClaimReleaser watches only while there is a claim", async () => {
   await eventually("released", () => daemons.count()[0] === 1);
 });
 
-Deno.test("ClaimReleaser releases in spite of a writer that comes first", async (t) => {
+Deno.test("ClaimReleaser retries if another writer changes the pool first", async (t) => {
   for (const status of [409, 422]) {
     await t.step(`${status}`, async () => {
       await using daemons = await start(1);
@@ -183,7 +183,7 @@ Deno.test("ClaimReleaser releases in spite of a writer that comes first", async 
   }
 });
 
-Deno.test("ClaimReleaser says that it may not release", async () => {
+Deno.test("ClaimReleaser reports missing permissions", async () => {
   await using daemons = await start(1);
   const { scene } = daemons;
   putIpamClaim(scene, "vm");

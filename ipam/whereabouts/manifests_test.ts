@@ -92,14 +92,14 @@ async function releaseByDaemon(scene: WhereaboutsScene): Promise<string[]> {
   return listAsked(scene);
 }
 
-Deno.test("deploy/whereabouts: kustomization.yaml has all manifests", () => {
+Deno.test("deploy/whereabouts: kustomization.yaml lists all manifests", () => {
   const files = [...Deno.readDirSync(DIRECTORY)].map(({ name }) => name)
     .filter((name) => name !== "kustomization.yaml");
   const [{ resources }] = read("kustomization.yaml");
   assertEquals(resources.toSorted(), files.toSorted());
 });
 
-Deno.test("deploy/whereabouts: the roles permit what is asked for, and no more", async () => {
+Deno.test("deploy/whereabouts: the roles permit exactly the requests that are sent", async () => {
   await using scene = await WhereaboutsScene.start();
   scene.api.put("nodeslicepools", {
     metadata: { namespace: POOLS, name: "net" },
@@ -218,7 +218,7 @@ Deno.test("deploy/whereabouts: the CronJob runs a command that exists", () => {
   assert(spareMs > 0 && spareMs <= 120_000, `${spareMs} ms`);
 });
 
-Deno.test("deploy/whereabouts: the CRDs have the fields that are written", () => {
+Deno.test("deploy/whereabouts: the CRDs declare the fields that are written", () => {
   const fields = read("crd.yaml").map(({ spec: { names, versions } }) => {
     const { properties } = versions[0].schema.openAPIV3Schema.properties.spec;
     return [names.plural, Object.keys(properties).sort().join()];

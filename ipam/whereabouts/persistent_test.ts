@@ -82,7 +82,7 @@ Deno.test("whereabouts stay: a StatefulSet's pods keep their addresses", async (
   assertEquals(changed, 0);
 });
 
-Deno.test("whereabouts stay: the set is read from the pod without our multus", async () => {
+Deno.test("whereabouts stay: ADD without this project's multus reads the set from the pod", async () => {
   await using scene = await WhereaboutsScene.start();
   putRunningPod(scene, "db-0", { controller: setOf("db") });
   putRunningPod(scene, "web-x", {
@@ -93,7 +93,7 @@ Deno.test("whereabouts stay: the set is read from the pod without our multus", a
   assertEquals(scene.api.listNames("ipamclaims"), ["db-0.net.net1"]);
 });
 
-Deno.test("whereabouts stay: a set of the same name is another set", async () => {
+Deno.test("whereabouts stay: ADD refuses the claim of a deleted set of the same name", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(SET, ofSet("db-0"));
   await scene.del(SET, ofSet("db-0"));
@@ -106,7 +106,7 @@ Deno.test("whereabouts stay: a set of the same name is another set", async () =>
   assertEquals(await scene.add(SET, call), ["10.0.0.2/24"]);
 });
 
-Deno.test("whereabouts stay: addresses of pods that a set is scaled down by", async () => {
+Deno.test("whereabouts stay: cluster-gc releases the addresses of pods that scaling down removed", async () => {
   await using scene = await WhereaboutsScene.start();
   const ipam = { ...SET, stayWhenScaled: "delete" };
   const set = { ...setOf("db"), namespace: "test" };
@@ -129,7 +129,7 @@ Deno.test("whereabouts stay: addresses of pods that a set is scaled down by", as
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}), ["1"]);
 });
 
-Deno.test("whereabouts stay: a name keeps its address for a time", async () => {
+Deno.test("whereabouts stay: a pod name keeps its address for stayTime after DEL", async () => {
   await using scene = await WhereaboutsScene.start();
   const call = { pod: "web" };
   assertEquals(await scene.add(NAMED, call), ["10.0.0.1/24"]);
@@ -161,7 +161,7 @@ Deno.test("whereabouts stay: a name keeps its address for a time", async () => {
   assertEquals(scene.reservations(), []);
 });
 
-Deno.test("whereabouts stay: a name whose pod ended without a DEL", async () => {
+Deno.test("whereabouts stay: stayTime starts at cluster-gc if a pod ended without DEL", async () => {
   await using scene = await WhereaboutsScene.start();
   const call = { pod: "web" };
   putRunningPod(scene, "web");
@@ -178,7 +178,7 @@ Deno.test("whereabouts stay: a name whose pod ended without a DEL", async () => 
   assertEquals(await scene.add(NAMED, call), ["10.0.0.1/24"]);
 });
 
-Deno.test("whereabouts stay: a name whose ADD was killed before it wrote the status", async () => {
+Deno.test("whereabouts stay: cluster-gc releases the claim of a killed ADD after stayTime", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(NAMED, { pod: "web" });
   const name = "web.net.net1";
@@ -204,7 +204,7 @@ function changeClaim(
   api.put("ipamclaims", { ...claim, metadata });
 }
 
-Deno.test("whereabouts stay: a claim that cannot be judged is kept, and stops no other", async (t) => {
+Deno.test("whereabouts stay: cluster-gc keeps an invalid claim, and releases the others", async (t) => {
   const scaled = { "cni.dev/stay-when-scaled": "delete" };
   await eachRow(
     t,
@@ -241,7 +241,7 @@ Deno.test("whereabouts stay: a claim that cannot be judged is kept, and stops no
   );
 });
 
-Deno.test("whereabouts stay: the claims of a set ask for it once", async () => {
+Deno.test("whereabouts stay: cluster-gc requests each StatefulSet once", async () => {
   await using scene = await WhereaboutsScene.start();
   const ipam = { ...SET, stayWhenScaled: "delete" };
   const metadata = { ...setOf("db"), namespace: "test" };
@@ -255,7 +255,7 @@ Deno.test("whereabouts stay: the claims of a set ask for it once", async () => {
   assertEquals(scene.api.requestsOf("GET", /statefulsets/).length, 1);
 });
 
-Deno.test("whereabouts stay: a claim whose end the API server refuses stops no other", async (t) => {
+Deno.test("whereabouts stay: cluster-gc releases the other claims if a request for one is refused", async (t) => {
   await eachRow(
     t,
     [
@@ -286,7 +286,7 @@ Deno.test("whereabouts stay: a claim whose end the API server refuses stops no o
   );
 });
 
-Deno.test("whereabouts stay: a set that was deleted without its pods", async (t) => {
+Deno.test("whereabouts stay: claims of an orphaned pod are kept until no set of the name exists", async (t) => {
   for (const stayWhenScaled of ["keep", "delete"]) {
     await t.step(stayWhenScaled, async () => {
       await using scene = await WhereaboutsScene.start();
@@ -317,7 +317,7 @@ Deno.test("whereabouts stay: a set that was deleted without its pods", async (t)
   }
 });
 
-Deno.test("whereabouts stay: a set of another API group keeps its claims", async () => {
+Deno.test("whereabouts stay: cluster-gc keeps the claims of a set in a different API group", async () => {
   await using scene = await WhereaboutsScene.start();
   const set = { ...setOf("db"), apiVersion: "apps.kruise.io/v1beta1" };
   const ipam = { ...SET, stayWhenScaled: "delete" };
@@ -332,7 +332,7 @@ Deno.test("whereabouts stay: a set of another API group keeps its claims", async
   assertEquals(scene.api.requestsOf("GET", /statefulsets/), []);
 });
 
-Deno.test("whereabouts stay: mistakes", async () => {
+Deno.test("whereabouts stay: ADD refuses invalid keys, and DEL succeeds", async () => {
   await using scene = await WhereaboutsScene.start();
   const rows: readonly [JsonObject, number, RegExp][] = [
     [{ stay: "name" }, 7, /needs stayTime/],
@@ -351,7 +351,7 @@ Deno.test("whereabouts stay: mistakes", async () => {
   assertEquals(scene.allocations(POOL), undefined);
 });
 
-Deno.test("whereabouts stay: many names are restarted among other pods", async () => {
+Deno.test("whereabouts stay: many pods keep their addresses while other pods come and go", async () => {
   await using scene = await WhereaboutsScene.start();
   const ipam = { range: "10.0.0.0/22", stay: "statefulset" };
   const names = Array.from({ length: COUNT }, (_, index) => `db-${index}`);

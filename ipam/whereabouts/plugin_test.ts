@@ -31,7 +31,7 @@ function record(
   return { id, podref: `test/${pod}`, ifname: "net1" };
 }
 
-Deno.test("whereabouts needs three requests for ADD and two for DEL", async (t) => {
+Deno.test("whereabouts sends three requests for ADD and two for DEL", async (t) => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE, { pod: "first" });
   scene.takeRequests();
@@ -51,7 +51,7 @@ Deno.test("whereabouts needs three requests for ADD and two for DEL", async (t) 
     ]);
     assertEquals(scene.reservations(), ["10.0.0.1"]);
   });
-  await t.step("a second DEL looks into the pool", async () => {
+  await t.step("a second DEL reads the pool", async () => {
     await scene.del(RANGE);
     assertEquals(scene.takeRequests(), [`GET ippools/${POOL}`]);
   });
@@ -104,7 +104,7 @@ const UNUSABLE: [what: string, make: (path: string) => Promise<unknown>][] = [
   ["a pipe", (path) => new Deno.Command("mkfifo", { args: [path] }).output()],
 ];
 
-Deno.test("whereabouts releases addresses despite allocation files that it cannot use", async (t) => {
+Deno.test("whereabouts releases addresses although allocation files are unusable", async (t) => {
   await eachRow(t, UNUSABLE, async ([what, make]) => {
     await using scene = await WhereaboutsScene.start();
     const directory = `${scene.directory.path}/allocations/net`;
@@ -134,7 +134,7 @@ Deno.test("whereabouts releases addresses despite allocation files that it canno
   });
 });
 
-Deno.test("whereabouts releases nothing once its call may change nothing", async () => {
+Deno.test("whereabouts releases no address in a superseded call", async () => {
   enableChangeChecks(new AsyncLocalStorage());
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);
@@ -155,7 +155,7 @@ Deno.test("whereabouts releases nothing once its call may change nothing", async
   assertEquals(scene.allocations(POOL), {});
 });
 
-Deno.test("whereabouts continues a pool of the reference", async () => {
+Deno.test("whereabouts allocates from a pool that upstream whereabouts created", async () => {
   await using scene = await WhereaboutsScene.start();
   const old = { id: "id-old", podref: "test/old" };
   scene.putPool(POOL, "10.0.0.0/24", {
@@ -191,7 +191,7 @@ Deno.test("whereabouts continues a pool of the reference", async () => {
   assertEquals(scene.reservations(), ["10.0.0.4"]);
 });
 
-Deno.test("whereabouts writes objects as the reference does", async () => {
+Deno.test("whereabouts writes the same objects as upstream whereabouts", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add({ range: "fd00::/64", network_name: "blue" });
   const pool = scene.api.find("ippools", POOLS, "blue-fd00---64");
@@ -283,7 +283,7 @@ Deno.test("whereabouts refuses a gateway of the other family", async () => {
   );
 });
 
-Deno.test("whereabouts: an attachment may have the same offset in two pools", async (t) => {
+Deno.test("whereabouts: an attachment can have the same offset in two pools", async (t) => {
   const dual = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
   const both = ["10.0.0.1/24", "fd00::1/64"];
   await t.step("a repeated ADD, and one of a new sandbox", async () => {
@@ -295,7 +295,7 @@ Deno.test("whereabouts: an attachment may have the same offset in two pools", as
     assertEquals(scene.allocations(POOL), records);
     assertEquals(scene.allocations("fd00---64"), records);
   });
-  await t.step("a lost answer", async () => {
+  await t.step("an ADD whose response was lost", async () => {
     await using scene = await WhereaboutsScene.start();
     const fault = { method: "PATCH", path: /fd00/, times: 1 } as const;
     scene.api.fault({ ...fault, drop: "after" });
@@ -305,7 +305,7 @@ Deno.test("whereabouts: an attachment may have the same offset in two pools", as
   });
 });
 
-Deno.test("whereabouts releases what it took if a later range is full", async () => {
+Deno.test("whereabouts releases its new allocations if a later range is full", async () => {
   await using scene = await WhereaboutsScene.start();
   const full = { range: "10.9.0.0/30", exclude: ["10.9.0.0/30"] };
   const { code } = await scene.failure({ ...RANGE, ipRanges: [full] });
@@ -345,7 +345,7 @@ Deno.test("whereabouts DEL releases all ranges, and ranges of an earlier configu
   assertEquals(scene.reservations(), []);
 });
 
-Deno.test("whereabouts DEL reports that it could not release", async () => {
+Deno.test("whereabouts DEL fails if it cannot release the address", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);
   scene.api.forbid("patch", "ippools");
@@ -368,7 +368,7 @@ Deno.test("whereabouts DEL succeeds once the kubeconfig is uninstalled", async (
   assertMatch(stderr, /Addresses are not released/);
 });
 
-Deno.test("whereabouts DEL without its kubeconfig leaves the address to GC", async () => {
+Deno.test("whereabouts DEL without its kubeconfig succeeds and keeps the address for GC", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);
   const away = `${scene.kubeconfig}.away`;
@@ -451,7 +451,7 @@ Deno.test("whereabouts STATUS fails without the CRDs or permission", async () =>
   assertEquals((await scene.failure(RANGE, {}, "STATUS")).code, 50);
 });
 
-Deno.test("whereabouts GC releases this node's attachments that are not valid", async () => {
+Deno.test("whereabouts GC releases the addresses of stale attachments of this node", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE, { pod: "a" });
   await scene.add(RANGE, { pod: "b" });
@@ -487,7 +487,7 @@ Deno.test("whereabouts GC releases eight attachments at the same time", async ()
   assertEquals(waits, [...Array(7).fill(false), true]);
 });
 
-Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
+Deno.test("whereabouts ADD and DEL retry requests to a failing API server", async (t) => {
   const pools = /ippools/;
   const reservations = /overlapping/;
   const rows: [string, FaultRule][] = [
@@ -549,7 +549,7 @@ Deno.test("whereabouts ADD and DEL survive a failing API server", async (t) => {
   }, ({ row: [name], call: { args = "" } }) => `${name} ${args}`);
 });
 
-Deno.test("whereabouts ADD reports why the API server creates nothing", async (t) => {
+Deno.test("whereabouts ADD reports why the API server refuses to create an object", async (t) => {
   const message = "Internal error occurred: failed calling webhook";
   const body = JSON.stringify({ kind: "Status", message });
   await eachRow(t, [
@@ -569,14 +569,14 @@ Deno.test("whereabouts ADD reports why the API server creates nothing", async (t
   });
 });
 
-Deno.test("whereabouts waits for its turn to write, and does not repeat the write", async () => {
+Deno.test("whereabouts waits for its turn to write, and writes once", async () => {
   await using scene = await WhereaboutsScene.start();
   scene.api.fault({ method: "PATCH", times: 1, delayMs: 1600 });
   await scene.add(RANGE);
   assertEquals(scene.api.requestsOf("PATCH").length, 1);
 });
 
-Deno.test("whereabouts waits for the API server as long as it is told", async (t) => {
+Deno.test("whereabouts waits for the API server up to the configured time", async (t) => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(OFF, { pod: "first" });
   scene.api.fault({ delayMs: 600 });
@@ -589,7 +589,7 @@ Deno.test("whereabouts waits for the API server as long as it is told", async (t
   }, ([command, seconds]) => `${command}, ${seconds} s`);
 });
 
-Deno.test("whereabouts gives up if the server refuses every change", async () => {
+Deno.test("whereabouts fails if the API server refuses every change", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE, { pod: "first" });
   scene.api.fault({ method: "PATCH", status: 422 });
@@ -606,7 +606,7 @@ Deno.test("whereabouts gives up if the server refuses every change", async () =>
   assertEquals(scene.allocations(POOL), {});
 });
 
-Deno.test("whereabouts releases the address if it cannot be reserved", async () => {
+Deno.test("whereabouts releases the address if its reservation cannot be created", async () => {
   await using scene = await WhereaboutsScene.start();
   scene.api.forbid("create", "overlappingrangeipreservations");
   assertEquals((await scene.failure(RANGE)).code, 7);
@@ -645,7 +645,7 @@ Deno.test("whereabouts releases the reservation whose creation timed out", async
   assertEquals(scene.reservations(), []);
 });
 
-Deno.test("whereabouts: a sandbox keeps its reservation if the earlier one's DEL is slow", async () => {
+Deno.test("whereabouts: a sandbox keeps its reservation during a slow DEL of the earlier sandbox", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);
   let isFirst = true;
@@ -661,7 +661,7 @@ Deno.test("whereabouts: a sandbox keeps its reservation if the earlier one's DEL
   assertEquals(scene.reservations(), ["10.0.0.1"]);
 });
 
-Deno.test("whereabouts: a sandbox that takes a requested address over releases its reservation", async () => {
+Deno.test("whereabouts: DEL of a sandbox that took over a requested address releases the reservation", async () => {
   await using scene = await WhereaboutsScene.start();
   const args = "IP=10.0.0.9/24";
   for (const id of ["first", "second"]) {
@@ -704,7 +704,7 @@ Deno.test("whereabouts: a pod that requests a different address than before gets
   assertEquals(scene.reservations(), []);
 });
 
-Deno.test("whereabouts: 64 writers at once get 64 addresses, and give them back", async () => {
+Deno.test("whereabouts: 64 concurrent ADDs get 64 addresses, and DELs release them", async () => {
   await using scene = await WhereaboutsScene.start();
   using client = await openKubeClient({
     kubeconfig: scene.kubeconfig,
@@ -762,7 +762,7 @@ Deno.test("whereabouts: 64 writers at once get 64 addresses, and give them back"
   );
 });
 
-Deno.test("whereabouts: two ADDs of one interface at once agree", async () => {
+Deno.test("whereabouts: two concurrent ADDs of an interface return the same address", async () => {
   await using scene = await WhereaboutsScene.start();
   const results = await Promise.all([1, 2, 3, 4].map(() => scene.add(RANGE)));
   assertEquals(new Set(results.flat()).size, 1);

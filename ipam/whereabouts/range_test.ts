@@ -77,7 +77,7 @@ testRows<[text: string, cidr: string]>(
   ([text]) => text,
 );
 
-Deno.test("parseExcluded() refuses anything else", () => {
+Deno.test("parseExcluded() refuses malformed addresses and networks", () => {
   for (const text of ["", "x", "10.0.0.0/33"]) {
     const message = "could not parse exclude range, err: ";
     assertThrows(() => parseExcluded(text), AddressError, message);
@@ -116,7 +116,7 @@ Deno.test("resolveRange() refuses a network without addresses", () => {
   assertThrows(() => resolveRange(cidr), AddressError, message);
 });
 
-Deno.test("rangeIsFull() lists what is left out", () => {
+Deno.test("rangeIsFull() names the excluded networks", () => {
   const excluded = ["10.0.0.4/30", "10.0.0.9"].map(parseExcluded);
   const range = resolveRange(Cidr.parse("10.0.0.0/24"), { excluded });
   const { code, message } = rangeIsFull(range, 0);

@@ -36,7 +36,7 @@ const ALIKE: readonly (readonly [JsonObject, ...string[]])[] = [
 ];
 
 Deno.test({
-  name: "whereabouts and its reference share the pools of a cluster" +
+  name: "whereabouts and upstream whereabouts share the pools of a cluster" +
     needsSharedCluster.suffix,
   ignore: needsSharedCluster.ignore,
   fn: async (t) => {
@@ -46,7 +46,7 @@ Deno.test({
       metadata: { name: "test" },
     });
 
-    await t.step("their objects are equal", async () => {
+    await t.step("both write equal objects", async () => {
       const written = new Map<Side, unknown>();
       for (const side of SIDES) {
         for (const [ipam, ...expected] of ALIKE) {
@@ -59,7 +59,7 @@ Deno.test({
     });
 
     for (const side of SIDES) {
-      await t.step(`what ${side} has written is continued`, async () => {
+      await t.step(`the pools of ${side} are continued`, async () => {
         const next = other(side);
         for (const [ipam, ...expected] of ALIKE) {
           const old = { pod: "p", id: "old" };
@@ -122,7 +122,7 @@ Deno.test({
       );
     }
 
-    await t.step("no clean-up removes an address in use", async () => {
+    await t.step("neither reconciler removes an address in use", async () => {
       const ipam = { range: "10.11.0.0/24" };
       for (const side of SIDES) {
         const [address = ""] = await cluster.add(side, ipam, { pod: side });
@@ -156,7 +156,7 @@ Deno.test({
     });
 
     await t.step(
-      "slices of the reference's controller are honoured",
+      "ADD allocates from the slices of the upstream controller",
       async () => {
         const slices = await sliceNodes(cluster.server);
         assertEquals(slices.size, 2);

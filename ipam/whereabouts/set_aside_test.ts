@@ -40,23 +40,23 @@ function age(scene: WhereaboutsScene, key: string): void {
   scene.putPool(POOL, "10.0.0.0/24", allocations);
 }
 
-Deno.test("whereabouts replaces an address that another machine has", async (t) => {
+Deno.test("whereabouts replaces an address that another machine uses", async (t) => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);
-  await t.step("it is set aside", async () => {
+  await t.step("the conflicting address is set aside", async () => {
     assertEquals(await scene.add(RANGE, having("10.0.0.1")), ["10.0.0.2/24"]);
     assertEquals(read(scene), { "1": "aside", "2": "test/p1" });
     assertEquals(scene.reservations(), ["10.0.0.2"]);
   });
-  await t.step("no other pod gets it", async () => {
+  await t.step("no other pod gets the address", async () => {
     assertEquals(await scene.add(RANGE, { pod: "p2" }), ["10.0.0.3/24"]);
   });
-  await t.step("DEL leaves it", async () => {
+  await t.step("DEL does not release the address", async () => {
     await scene.del(RANGE);
     assertEquals(read(scene), { "1": "aside", "3": "test/p2" });
     assertEquals(scene.reservations(), ["10.0.0.3"]);
   });
-  await t.step("a pod gets it when its time is over", async () => {
+  await t.step("a pod gets the address after ten minutes", async () => {
     age(scene, "1");
     assertEquals(await scene.add(RANGE, { pod: "p3" }), ["10.0.0.1/24"]);
     assertEquals(read(scene), { "1": "test/p3", "3": "test/p2" });
@@ -120,7 +120,7 @@ Deno.test("whereabouts keeps the address of an IPAMClaim", async () => {
   assertEquals(await scene.add(RANGE, again), ["10.0.0.1/24"]);
 });
 
-Deno.test("cni cluster-gc counts no address that is set aside as left over", async () => {
+Deno.test("cni cluster-gc does not list addresses that are set aside", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);
   await scene.add(RANGE, having("10.0.0.1"));
@@ -148,7 +148,7 @@ Deno.test("cni cluster-gc counts no address that is set aside as left over", asy
   assertMatch(over?.why ?? "", /^it was set aside because of 02:.* until /);
 });
 
-Deno.test("readSetAside() asks once for each network, and no refusal hides another network", async () => {
+Deno.test("readSetAside() sends one request per network, and a refusal hides no other network", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);
   await scene.add(RANGE, having("10.0.0.1"));
@@ -184,7 +184,7 @@ Deno.test("readSetAside() asks once for each network, and no refusal hides anoth
   ]);
 });
 
-Deno.test("readSetAside() asks a cluster although another one is silent", async () => {
+Deno.test("readSetAside() reads a cluster although a different one does not answer", async () => {
   await using silent = await WhereaboutsScene.start();
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE);

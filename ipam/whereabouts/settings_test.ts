@@ -3,7 +3,7 @@ import { CniError } from "../../base/error.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 import { readFlatFile } from "./settings.ts";
 
-Deno.test("readFlatFile() names the file that cannot be used", async (t) => {
+Deno.test("readFlatFile() names an unusable file", async (t) => {
   const directory = await Deno.makeTempDir({ prefix: "cni-test-" });
   try {
     const path = `${directory}/whereabouts.conf`;
@@ -25,7 +25,7 @@ Deno.test("readFlatFile() names the file that cannot be used", async (t) => {
   }
 });
 
-Deno.test("readFlatFile() repeats nothing of a file that is not for it", async () => {
+Deno.test("readFlatFile() prints no content of an unrelated file", async () => {
   const path = await Deno.makeTempFile({ prefix: "cni-test-" });
   try {
     await Deno.writeTextFile(path, "topsecret:x:0:0:root:/root:/bin/sh\n");

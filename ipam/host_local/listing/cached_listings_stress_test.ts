@@ -103,7 +103,7 @@ class Node implements AsyncDisposable {
 }
 
 rootTest(
-  "host-local's cached listings: no address twice, none lost, whoever is killed",
+  "host-local's cached listings: killed calls and daemons leave no address leased twice or lost",
   needsBin,
   async () => {
     await using node = new Node();

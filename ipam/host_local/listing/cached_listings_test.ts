@@ -117,7 +117,7 @@ const FOREIGN: readonly [
   ],
 ];
 
-Deno.test("host-local's cached listings are right, whoever changes the directory", async (t) => {
+Deno.test("host-local's cached listings follow changes by other programs", async (t) => {
   await eachRow(t, FOREIGN, async ([, change, ours, gos]) => {
     using directory = new DataDirectory();
     using _cached = keep();
@@ -132,7 +132,7 @@ Deno.test("host-local's cached listings are right, whoever changes the directory
   }, ([name]) => name);
 });
 
-Deno.test("host-local reads a directory once, and then what has changed", async () => {
+Deno.test("host-local reads a directory once, and later only its changes", async () => {
   using directory = new DataDirectory();
   using cached = keep();
   for (let i = 2; i < 200; i++) await reserve(directory, `10.1.0.${i}`);
@@ -140,7 +140,7 @@ Deno.test("host-local reads a directory once, and then what has changed", async 
   assertEquals((await leasesOf(directory, OURS)).length, 198);
 });
 
-Deno.test("host-local keeps no more than some directories", async () => {
+Deno.test("host-local caches the listings of at most 64 directories", async () => {
   using cached = keep();
   using stack = new DisposableStack();
   const all = Array.from(
@@ -154,7 +154,7 @@ Deno.test("host-local keeps no more than some directories", async () => {
   assertEquals(cached.count(), 140, "the oldest ones are dropped");
 });
 
-Deno.test("a cached listing that is wrong ends nobody's lease", async () => {
+Deno.test("host-local releases no lease because of a stale cached listing", async () => {
   using directory = new DataDirectory();
   // Follows nothing, as if the kernel had not told.
   using _cached = cacheListings(() => ({

@@ -129,7 +129,7 @@ function listDirectory(path: string): string[] {
   return [...Deno.readDirSync(path)].map(({ name }) => name).sort();
 }
 
-Deno.test("LeaseStore has no index where there are few leases", async () => {
+Deno.test("LeaseStore creates no index for a few leases", async () => {
   using fixture = new Fixture(FEW);
   await fixture.add();
   assertEquals((await fixture.leasesOf()).length, 2);
@@ -138,7 +138,7 @@ Deno.test("LeaseStore has no index where there are few leases", async () => {
   assertEquals(listDirectory(fixture.root), ["net"]);
 });
 
-Deno.test("LeaseStore believes its index after each of its own calls", async () => {
+Deno.test("LeaseStore uses its index after each of its own calls", async () => {
   using fixture = new Fixture(MANY);
   const before = listDirectory(fixture.directory);
   assertEquals(await fixture.add(), ["10.9.0.2", "2001:db8::2"]);
@@ -217,7 +217,7 @@ const FOREIGN: readonly [
 ];
 
 testRows(
-  "LeaseStore sees what other programs do to an indexed directory",
+  "LeaseStore follows changes of other programs in an indexed directory",
   [...FOREIGN],
   async ([, change, want]) => {
     using fixture = new Fixture(MANY);
@@ -241,7 +241,7 @@ testRows(
 );
 
 testRows(
-  "LeaseStore sees owners that change in a directory whose names do not",
+  "LeaseStore detects a lease whose owner changed in place",
   [
     ["cp", "cp backup/* net"],
     ["cp -a", "cp -a backup/. net"],
@@ -259,7 +259,7 @@ testRows(
   },
 );
 
-testRows("LeaseStore's index hides no lease from a second ADD", [
+testRows("LeaseStore refuses a second ADD even if its index lacks the lease", [
   ["from before the directory was large", () => {}],
   ["with another attachment's ADD in between", (f) => f.add(OTHER)],
   ["of the Go plugin, at the tick of our last call", async (f) => {
@@ -281,7 +281,7 @@ testRows("LeaseStore's index hides no lease from a second ADD", [
   assertEquals(fixture.read("net/10.9.0.77"), undefined);
 });
 
-Deno.test("a change within one tick of the clock ends the index each time", async () => {
+Deno.test("LeaseStore discards its index after a change within one clock tick", async () => {
   using fixture = new Fixture(MANY);
   for (let i = 0; i < 20; i++) {
     const owner = { containerId: `tick${i}`, ifName: "eth0" };
@@ -292,7 +292,7 @@ Deno.test("a change within one tick of the clock ends the index each time", asyn
   }
 });
 
-Deno.test("LeaseStore ends leases by GC that the index does not have", async () => {
+Deno.test("LeaseStore.collect() releases stale leases that the index lacks", async () => {
   using fixture = new Fixture(MANY);
   await fixture.add();
   await fixture.add(OTHER);
@@ -309,7 +309,7 @@ Deno.test("LeaseStore ends leases by GC that the index does not have", async () 
   assertEquals(await fixture.leasesOf(OTHER), []);
 });
 
-Deno.test("LeaseStore works where no index can be made", async () => {
+Deno.test("LeaseStore works if the index cannot be created", async () => {
   using fixture = new Fixture(MANY);
   fixture.write(".index", "in the way");
   const leases = await fixture.add();

@@ -92,7 +92,7 @@ class HeldNamespace implements AsyncDisposable {
 }
 
 rootTest(
-  "a full range takes back addresses of deleted containers",
+  "host-local reuses addresses of deleted containers if a range is full",
   async () => {
     using node = new Node();
     for (const last of [2, 3, 4, 5]) {
@@ -116,7 +116,7 @@ rootTest(
 );
 
 rootTest(
-  "a full range takes nothing from containers that may live",
+  "host-local keeps the leases of possibly running containers in a full range",
   async (t) => {
     using node = new Node();
     const { hosts } = node;
@@ -137,12 +137,12 @@ rootTest(
       assertEquals(hosts.leases().length, 4);
       node.forgetLook();
     };
-    await t.step("a namespace that only a process in it holds", async () => {
+    await t.step("a namespace that only a process keeps alive", async () => {
       await using holder = new HeldNamespace(ip(3), "sleep 100");
       await holder.ready();
       await refuse();
     });
-    await t.step("a namespace that only a descriptor holds", async () => {
+    await t.step("a namespace that only a descriptor keeps alive", async () => {
       await using holder = new HeldNamespace(
         ip(3),
         "nsenter --net=/proc/$PPID/ns/net sleep 100 9< /proc/self/ns/net",
@@ -150,7 +150,7 @@ rootTest(
       await holder.ready();
       await refuse();
     });
-    await t.step("but the address of a namespace that has ended", async () => {
+    await t.step("but not the lease of a deleted namespace", async () => {
       const { exitCode, stdout } = await node.add(randomId());
       assertEquals(exitCode, 0, stdout);
       assertEquals(hosts.leases().length, 4);

@@ -93,7 +93,7 @@ const PLUGINS: Readonly<
 
 for (const [type, keys] of Object.entries(PLUGINS)) {
   rootTest(
-    `${type}: living containers keep their addresses when all leases are deleted`,
+    `${type}: running containers keep their addresses when all leases are deleted`,
     needsLinks(type),
     async () => {
       using node = new Node(type, keys);
@@ -121,7 +121,7 @@ for (const [type, keys] of Object.entries(PLUGINS)) {
 }
 
 rootTest(
-  "host-local restores the leases after a restoration that was killed",
+  "host-local continues a killed restoration of the leases",
   async () => {
     using node = new Node("ptp", () => ({}));
     await node.succeed("ADD", 1);
@@ -137,7 +137,7 @@ rootTest(
 );
 
 rootTest(
-  "host-local leaves the addresses of other networks alone",
+  "host-local restores no address of a different network as a lease",
   async () => {
     using node = new Node("bridge", (number) => ({
       bridge: `lost${number}`,
@@ -151,7 +151,7 @@ rootTest(
 );
 
 rootTest(
-  "host-local looks for living containers while it holds the lock",
+  "host-local holds the lock while it searches for running containers",
   async () => {
     using node = new Node("ptp", () => ({}));
     await node.succeed("ADD", 1);
@@ -179,7 +179,7 @@ rootTest(
 );
 
 rootTest(
-  "host-local lets other calls run while it looks for living containers",
+  "host-local lets other calls run while it searches for running containers",
   async () => {
     using node = new Node("ptp", () => ({}));
     for (const number of [1, 2, 3]) await node.succeed("ADD", number);
@@ -212,7 +212,7 @@ rootTest(
 );
 
 rootTest(
-  "host-local: a container cannot lease a range by the links that it makes",
+  "host-local restores one claimed address of a container with forged links",
   async () => {
     using node = new Node("ptp", () => ({}));
     await node.succeed("ADD", 1);

@@ -116,8 +116,8 @@ class Node implements AsyncDisposable {
   }
 }
 
-rootTest("a container starts again after a lost DEL", async (t) => {
-  await t.step("in another namespace, known to its runtime", async () => {
+rootTest("ADD leases a restarted container's address", async (t) => {
+  await t.step("in a new namespace, known to its runtime", async () => {
     await using node = await Node.create("ptp", BLUE);
     await node.host.sh(`ip netns del ${NAME}; mkdir -p /run/runc/${node.id}`);
     await node.host.sh("ip netns add green");
@@ -125,7 +125,7 @@ rootTest("a container starts again after a lost DEL", async (t) => {
     assertStringIncludes(log, "The container was started again without DEL");
     assertEquals(await node.addresses(), ip(2));
   });
-  await t.step("with the address that it requests", async () => {
+  await t.step("with a requested address instead", async () => {
     await using node = await Node.create("ptp", BLUE);
     await node.restart();
     await node.succeed(BLUE, { runtimeConfig: { ips: [ip(4)] } });
@@ -136,7 +136,7 @@ rootTest("a container starts again after a lost DEL", async (t) => {
 // tap makes its link before it leases an address.
 for (const type of ["ptp", "tap"]) {
   rootTest(
-    `${type}: a container starts again in a namespace of the same name`,
+    `${type}: a container restarts in a new namespace of the same name`,
     async () => {
       await using node = await Node.create(type, BLUE);
       await node.restart();
@@ -146,8 +146,8 @@ for (const type of ["ptp", "tap"]) {
   );
 }
 
-rootTest("a second ADD is refused", async (t) => {
-  await t.step("while a program drives the device", async () => {
+rootTest("host-local refuses a second ADD of an attachment", async (t) => {
+  await t.step("while the namespace of its lease exists", async () => {
     await using node = await Node.create("host-local", BLUE);
     // Its namespace is older than its lease.
     await node.age("1 hour");
@@ -155,12 +155,12 @@ rootTest("a second ADD is refused", async (t) => {
     await node.host.sh("ip netns add green");
     await node.refuse("/run/netns/green");
   });
-  await t.step("if a link leads to its namespace", async () => {
+  await t.step("if CNI_NETNS is a symbolic link to its namespace", async () => {
     await using node = await Node.create("host-local", LINK);
     await node.refuse(LINK);
     await node.refuse(BLUE);
   });
-  await t.step("while a namespace has its address", async () => {
+  await t.step("while a namespace has the leased address", async () => {
     await using node = await Node.create("ptp", BLUE);
     await node.restart();
     await node.host.sh(
@@ -174,7 +174,7 @@ rootTest("a second ADD is refused", async (t) => {
     await node.host.sh(`rm ${CACHE}/*`);
     await node.refuse(BLUE);
   });
-  await t.step("a moment after the first", async () => {
+  await t.step("if the lease is a moment old", async () => {
     await using node = await Node.create("ptp", BLUE);
     await node.age("now");
     await node.restart();

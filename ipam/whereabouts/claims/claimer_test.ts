@@ -299,7 +299,7 @@ async function claim(
   return { steps, address: ip.toString(), cluster };
 }
 
-Deno.test("Claimer goes from state to state", async (t) => {
+Deno.test("Claimer takes each step of CLAIM_STEPS", async (t) => {
   await eachRow(t, Object.entries(ROWS), async ([, row]) => {
     const { steps, address, cluster } = await claim(row);
     assertEquals([steps.join(" "), address], [
@@ -322,7 +322,7 @@ Deno.test("Claimer goes from state to state", async (t) => {
   });
 });
 
-Deno.test("each row of CLAIM_STEPS is taken by a row above", () => {
+Deno.test("each row of CLAIM_STEPS has a test case", () => {
   const taken = new Set(
     Object.values(ROWS).flatMap(({ steps }) => {
       const path = ["reading", ...steps.split(" ")];

@@ -28,7 +28,7 @@ const RANGE = { range: "10.0.0.0/24" };
 const POOL = "10.0.0.0-24";
 const DUAL = { ...RANGE, ipRanges: [{ range: "fd00::/64" }] };
 
-Deno.test("whereabouts: a claim costs four requests for ADD and one for DEL", async (t) => {
+Deno.test("whereabouts sends few requests for a pod with a claim", async (t) => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(RANGE, { pod: "first" });
   putIpamClaim(scene, "vm");
@@ -60,11 +60,11 @@ Deno.test("whereabouts: a claim costs four requests for ADD and one for DEL", as
       "PATCH ipamclaims/vm/status",
     ]);
   });
-  await t.step("ADD of the same sandbox again", async () => {
+  await t.step("a repeated ADD of the same sandbox", async () => {
     await scene.add(RANGE, withClaim("vm", { pod: "vm-2" }));
     assertEquals(scene.takeRequests(), again);
   });
-  await t.step("ADD of another sandbox of the pod, without a DEL", async () => {
+  await t.step("ADD of a new sandbox of the pod, without a DEL", async () => {
     await scene.add(RANGE, withClaim("vm", { pod: "vm-2", id: "other" }));
     assertEquals(scene.takeRequests(), [
       ...again,
@@ -97,7 +97,7 @@ Deno.test("whereabouts: a claim costs four requests for ADD and one for DEL", as
   });
 });
 
-Deno.test("whereabouts: a claim keeps its addresses when pods come and go", async () => {
+Deno.test("whereabouts: each pod of a claim gets the claim's addresses", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm");
   const first = withClaim("vm", { pod: "vm-1" });
@@ -326,7 +326,7 @@ const BAD: Readonly<Record<string, Bad>> = {
   },
 };
 
-Deno.test("whereabouts: a claim that cannot be used allocates nothing", async (t) => {
+Deno.test("whereabouts: ADD with an unusable claim fails and allocates nothing", async (t) => {
   await eachRow(t, Object.entries(BAD), async ([, bad]) => {
     await using scene = await WhereaboutsScene.start();
     await bad.prepare?.(scene);
@@ -360,7 +360,7 @@ function isFilled(value: unknown): boolean {
   return typeof value !== "object" || Object.keys(value ?? {}).length > 0;
 }
 
-Deno.test("whereabouts: a claim's record that was lost is written again", async () => {
+Deno.test("whereabouts: ADD restores the lost pool record of a claim", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm", { ips: ["10.0.0.9/24"] });
   const call = withClaim("vm");
@@ -376,7 +376,7 @@ Deno.test("whereabouts: a claim's record that was lost is written again", async 
   assertEquals(scene.reservations(), ["10.0.0.9"]);
 });
 
-Deno.test("whereabouts: a claim of one family gets the other one too", async () => {
+Deno.test("whereabouts: ADD adds the missing address family to a claim", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm");
   await scene.add(RANGE, { pod: "first" });
@@ -405,7 +405,7 @@ Deno.test("whereabouts: a claim keeps its address when the ranges change", async
 /** Results for pods with an annotation that names a claim. */
 type Attribution = "the claim" | "no claim" | "unclear";
 
-Deno.test("whereabouts: the claim is found in the pod under the reference's multus", async (t) => {
+Deno.test("whereabouts: ADD under upstream multus finds the claim in the pod's annotations", async (t) => {
   await using scene = await WhereaboutsScene.start();
   const conf = { allowPersistentIPs: true };
   const networks = (elements: readonly object[]): Record<string, string> => ({
@@ -498,7 +498,7 @@ Deno.test("whereabouts: the claim is found in the pod under the reference's mult
   );
 });
 
-Deno.test("whereabouts: first ADDs of a claim at the same time agree", async () => {
+Deno.test("whereabouts: concurrent first ADDs of a claim return the same addresses", async () => {
   await using scene = await WhereaboutsScene.start();
   const machine = instanceOf("vm");
   for (let round = 0; round < 10; round++) {
@@ -524,7 +524,7 @@ Deno.test("whereabouts: first ADDs of a claim at the same time agree", async () 
   assertEquals(scene.reservations().length, 20);
 });
 
-Deno.test("whereabouts: of two pods that ADD a claim at the same time, one has it", async (t) => {
+Deno.test("whereabouts: of two pods that request a claim at the same time, one gets it", async (t) => {
   // The claim as its last pod has left it.
   const rows: Readonly<Record<string, { ownerPod?: string }>> = {
     "after the DEL of the last pod": {},
@@ -564,7 +564,7 @@ Deno.test("whereabouts: of two pods that ADD a claim at the same time, one has i
   });
 });
 
-Deno.test("whereabouts: first ADDs of many claims and pods at the same time", async () => {
+Deno.test("whereabouts: concurrent first ADDs of many claims and pods get different addresses", async () => {
   await using scene = await WhereaboutsScene.start();
   const calls = Array.from({ length: 60 }, (_, index) => {
     const pod = `p${index}`;
@@ -580,7 +580,7 @@ Deno.test("whereabouts: first ADDs of many claims and pods at the same time", as
   assertEquals(Object.keys(scene.allocations(POOL) ?? {}).length, 60);
 });
 
-Deno.test("whereabouts: others write to the pool while a claim's first ADD does", async (t) => {
+Deno.test("whereabouts: a claim's first ADD leaves one record although others write to the pool", async (t) => {
   const controller = instanceOf("vm");
   const rows: Readonly<Record<string, [PodCall, number]>> = {
     "a pod": [{ pod: "other" }, 1],
@@ -647,7 +647,7 @@ function interceptRequests(
 /** A process that dies at a request. */
 class Killed extends Error {}
 
-Deno.test("whereabouts: a claim's ADD and DEL may be killed at every request", async () => {
+Deno.test("whereabouts: a claim keeps its addresses if ADD or DEL is killed at any request", async () => {
   await using scene = await WhereaboutsScene.start();
   await scene.add(DUAL, { pod: "first" });
   let deaths = 0, count = 0;
@@ -702,7 +702,7 @@ Deno.test("whereabouts: a claim's ADD and DEL may be killed at every request", a
   assert(deaths >= 28, `${deaths} deaths`);
 });
 
-Deno.test("whereabouts DEL of a pod with a claim does not need the API server", async () => {
+Deno.test("whereabouts DEL of a pod with a claim succeeds without the API server", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm");
   const call = withClaim("vm");
@@ -719,7 +719,7 @@ Deno.test("whereabouts DEL of a pod with a claim does not need the API server", 
   assertEquals(scene.allocations(POOL), { "1": claimRecord(scene, "vm") });
 });
 
-Deno.test("whereabouts: a pod that was removed by force, and its late DEL", async () => {
+Deno.test("whereabouts: a late DEL of an old sandbox keeps the claim of the new one", async () => {
   await using scene = await WhereaboutsScene.start();
   const owner = setOf("db");
   putIpamClaim(scene, "db-0", { owner });
@@ -736,7 +736,7 @@ Deno.test("whereabouts: a pod that was removed by force, and its late DEL", asyn
   assertEquals(await scene.add(RANGE, call("next")), ips);
 });
 
-Deno.test("whereabouts: a claim of the same name is another claim", async () => {
+Deno.test("whereabouts: a claim does not inherit from a deleted claim of the same name", async () => {
   await using scene = await WhereaboutsScene.start();
   // Enough addresses for the records of all pods: no record is released during the test.
   const range = { range: "10.0.0.0/20" };
@@ -755,7 +755,7 @@ Deno.test("whereabouts: a claim of the same name is another claim", async () => 
   }
 });
 
-Deno.test("whereabouts: an API error about a claim says which request it was", async () => {
+Deno.test("whereabouts: the error for a refused request names the claim's resource", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm");
   scene.api.forbid("patch", "ipamclaims/status");
@@ -764,7 +764,7 @@ Deno.test("whereabouts: an API error about a claim says which request it was", a
   assertMatch(msg, /cannot patch resource "ipamclaims\/status"/);
 });
 
-Deno.test("whereabouts: many migrations, some of which fail, and chains of them", async () => {
+Deno.test("whereabouts: a virtual machine keeps its addresses over many migrations, some of which fail", async () => {
   await using scene = await WhereaboutsScene.start();
   const machines = Array.from(
     { length: MACHINES },

@@ -42,7 +42,7 @@ async function addressOf(
 
 Deno.test({
   name:
-    "IPAMClaims keep their addresses beside the reference and its clean-up" +
+    "IPAMClaims keep their addresses alongside upstream whereabouts and its reconciler" +
     needsSharedCluster.suffix,
   ignore: needsSharedCluster.ignore,
   fn: async (t) => {
@@ -88,7 +88,7 @@ Deno.test({
       }
     });
 
-    await t.step("restarts while the reference cleans up", async () => {
+    await t.step("pods restart while the reconciler runs", async () => {
       let changed = 0;
       await whileReconciling(
         server,
@@ -141,7 +141,7 @@ Deno.test({
     });
 
     await t.step(
-      "their reservations are there again after a sweep",
+      "cluster-gc restores the claims' reservations",
       async () => {
         const kubeconfig = await server.kubeconfigOf(
           NAMESPACE,
@@ -167,7 +167,7 @@ Deno.test({
       },
     );
 
-    await t.step("the reference takes no address of a claim", async () => {
+    await t.step("upstream allocates no address of a claim", async () => {
       const narrow = { range: "10.0.0.0/28" };
       const held = new Set([...first.values()].map((one) => one.split("/")[0]));
       const free = Array.from({ length: 14 }, (_, index) => index + 1)
@@ -183,7 +183,7 @@ Deno.test({
       assertEquals(exitCode, 1);
     });
 
-    await t.step("it releases them when the claims are gone", async () => {
+    await t.step("cluster-gc releases deleted claims", async () => {
       for (const name of names) {
         await client.request({ method: "DELETE", path: `${CLAIMS}/${name}` });
       }

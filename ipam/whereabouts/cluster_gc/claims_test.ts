@@ -52,7 +52,7 @@ async function deleteReservation(
   });
 }
 
-Deno.test("cni cluster-gc keeps the addresses of IPAMClaims while these exist", async () => {
+Deno.test("cni cluster-gc keeps the addresses of existing IPAMClaims", async () => {
   await using scene = await startScene();
   const { stdout, stderr } = await gc(scene, "--dry-run");
   assertEquals(
@@ -78,7 +78,7 @@ Deno.test("cni cluster-gc keeps the addresses of IPAMClaims while these exist", 
   assertEquals(scene.reservations().length, 3);
 });
 
-Deno.test("cni cluster-gc releases the address of a claim that is gone", async () => {
+Deno.test("cni cluster-gc releases the address of a deleted claim", async () => {
   await using scene = await startScene();
   scene.api.remove("ipamclaims", "test", "a");
   const { stdout } = await gc(scene);
@@ -88,7 +88,7 @@ Deno.test("cni cluster-gc releases the address of a claim that is gone", async (
   assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3"]);
 });
 
-Deno.test("cni cluster-gc reports a reservation whose finalizer stays", async () => {
+Deno.test("cni cluster-gc reports a reservation whose finalizer cannot be removed", async () => {
   await using scene = await startScene();
   scene.api.remove("ipamclaims", "test", "a");
   const path = /overlappingrangeipreservations/;
@@ -104,7 +104,7 @@ Deno.test("cni cluster-gc reports a reservation whose finalizer stays", async ()
   assertEquals(scene.reservations(), ["10.0.0.2", "10.0.0.3"]);
 });
 
-Deno.test("cni cluster-gc keeps the address that a pod has without its claim", async (t) => {
+Deno.test("cni cluster-gc keeps the address of a running pod whose claim was deleted", async (t) => {
   await eachRow(t, Object.entries(EVIDENCE), async ([, evidence]) => {
     await using scene = await startScene();
     scene.api.remove("ipamclaims", "test", "a");
@@ -119,7 +119,7 @@ Deno.test("cni cluster-gc keeps the address that a pod has without its claim", a
   });
 });
 
-Deno.test("cni cluster-gc keeps the address of a claim that is made anew", async () => {
+Deno.test("cni cluster-gc keeps the address of a claim that was deleted and created again", async () => {
   await using scene = await startScene();
   scene.api.remove("ipamclaims", "test", "a");
   putIpamClaim(scene, "a");
@@ -131,7 +131,7 @@ Deno.test("cni cluster-gc keeps the address of a claim that is made anew", async
   assertEquals(scene.allocations(POOL)?.["4"], claimRecord(scene, "a"));
 });
 
-Deno.test("cni cluster-gc keeps all if claims cannot be listed", async () => {
+Deno.test("cni cluster-gc keeps all addresses if claims cannot be listed", async () => {
   await using scene = await startScene();
   scene.api.remove("ipamclaims", "test", "a");
   scene.api.uninstall("ipamclaims");
@@ -170,7 +170,7 @@ Deno.test("cni cluster-gc reports a claim's reservation that it cannot renew", a
   assertEquals(kept.map(({ what }: { what: string }) => what), ["10.0.0.1"]);
 });
 
-Deno.test("cni cluster-gc --dry-run tells whose an address is, and until when", async () => {
+Deno.test("cni cluster-gc --dry-run shows each persistent address with its pod and expiry", async () => {
   await using scene = await WhereaboutsScene.start();
   const named = { ...RANGE, stay: "name", stayTime: "10m" };
   await scene.add(named, { pod: "web" });
@@ -231,7 +231,7 @@ Deno.test("cni release gives the claim's next pod another address", async () => 
   ]);
 });
 
-Deno.test("cni release keeps the address that a pod has without its claim", async (t) => {
+Deno.test("cni release keeps the address of a running pod whose claim was deleted", async (t) => {
   await eachRow(t, Object.entries(EVIDENCE), async ([, evidence]) => {
     await using scene = await startScene();
     scene.api.remove("ipamclaims", "test", "a");
@@ -246,7 +246,7 @@ Deno.test("cni release keeps the address that a pod has without its claim", asyn
   });
 });
 
-Deno.test("cni release knows claims that are gone, and other objects", async () => {
+Deno.test("cni release releases the records of deleted claims, and refuses other names", async () => {
   await using scene = await WhereaboutsScene.start();
   putIpamClaim(scene, "vm");
   await scene.add(RANGE, withClaim("vm", { pod: "vm" }));

@@ -49,12 +49,12 @@ async function startScene(): Promise<WhereaboutsScene> {
   return scene;
 }
 
-Deno.test("cni cluster-gc releases addresses of pods that are gone, and no others", async (t) => {
+Deno.test("cni cluster-gc releases the addresses of deleted pods, and no others", async (t) => {
   await using scene = await startScene();
   const gc = (...flags: string[]): ReturnType<typeof runCni> =>
     runCni("cluster-gc", "--kubeconfig", scene.kubeconfig, ...flags);
 
-  await t.step("it shows them", async () => {
+  await t.step("the dry run lists them", async () => {
     scene.takeRequests();
     const { stdout, stderr, exitCode } = await gc("--exit-code");
     assertEquals(exitCode, 1);
@@ -100,7 +100,7 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
     assertEquals(Object.keys(scene.allocations(POOL) ?? {}).length, 7);
   });
 
-  await t.step("it releases them", async () => {
+  await t.step("a run releases them", async () => {
     const { stdout, stderr, exitCode } = await gc(
       "--yes",
       "--json",
@@ -123,7 +123,7 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
     assertEquals(scene.reservations(), left.map((key) => `10.0.0.${key}`));
   });
 
-  await t.step("it has nothing more to do", async () => {
+  await t.step("a second run finds nothing", async () => {
     const { stdout, stderr, exitCode } = await gc("--yes", "--exit-code");
     assertEquals([stdout, exitCode], ["", 0]);
     assertMatch(
@@ -133,7 +133,7 @@ Deno.test("cni cluster-gc releases addresses of pods that are gone, and no other
   });
 });
 
-Deno.test("cni cluster-gc does not count --grace for --timeout", async () => {
+Deno.test("cni cluster-gc does not count --grace towards --timeout", async () => {
   await using scene = await startScene();
   const { exitCode, stdout, stderr } = await runCni(
     ...["cluster-gc", "--kubeconfig", scene.kubeconfig, "--yes"],
@@ -143,7 +143,7 @@ Deno.test("cni cluster-gc does not count --grace for --timeout", async () => {
   assertMatch(stdout, /released 10\.0\.0\.7/);
 });
 
-Deno.test("cni cluster-gc shows a table in 80 columns, whatever a pod is called", async () => {
+Deno.test("cni cluster-gc prints a table of 80 columns even with long pod names", async () => {
   await using scene = await WhereaboutsScene.start();
   const pod = "checkout-frontend-canary-with-a-rather-long-name-7d9f8b6c5d";
   scene.putPool(POOL, "10.0.0.0/24", {
@@ -164,7 +164,7 @@ Deno.test("cni cluster-gc shows a table in 80 columns, whatever a pod is called"
   ]);
 });
 
-Deno.test("cni cluster-gc releases the record that a pod's interface does not have", async () => {
+Deno.test("cni cluster-gc releases the record whose address the pod's status lacks", async () => {
   await using scene = await WhereaboutsScene.start();
   const status = [{ name: "test/net", interface: "net1", ips: ["10.0.0.2"] }];
   const annotations = {
@@ -242,7 +242,7 @@ Deno.test("cni cluster-gc keeps a record that changed during the release", async
   assertEquals(scene.reservations(), ["10.0.0.1"]);
 });
 
-Deno.test("cni cluster-gc leaves a pool without a valid range alone", async () => {
+Deno.test("cni cluster-gc does not change a pool without a valid range", async () => {
   await using scene = await WhereaboutsScene.start();
   scene.putPool("broken", "10.0.0.0", { "1": record("a") });
   scene.putPool(POOL, "10.0.0.0/24", { "1": record("a") });
@@ -258,7 +258,7 @@ Deno.test("cni cluster-gc leaves a pool without a valid range alone", async () =
   assertEquals(scene.allocations("broken"), { "1": record("a") });
 });
 
-Deno.test("cni cluster-gc finds the cluster and the namespace", async (t) => {
+Deno.test("cni cluster-gc reads the cluster and the namespace from its environment and flags", async (t) => {
   await using scene = await WhereaboutsScene.start();
   scene.api.put("ippools", {
     metadata: { namespace: "other", name: POOL },
@@ -273,7 +273,7 @@ Deno.test("cni cluster-gc finds the cluster and the namespace", async (t) => {
     assertEquals(JSON.parse(stdout).namespace, "other");
     assertEquals(JSON.parse(stdout).stale.length, 1);
   });
-  await t.step("--namespace counts", async () => {
+  await t.step("--namespace overrides the environment", async () => {
     const env = {
       KUBECONFIG: scene.kubeconfig,
       WHEREABOUTS_NAMESPACE: "other",
@@ -284,7 +284,7 @@ Deno.test("cni cluster-gc finds the cluster and the namespace", async (t) => {
     const { stderr } = await runCniOn({ env }, "cluster-gc", ...flags.slice(1));
     assertMatch(stderr, /the namespace "kube-system" has none/);
   });
-  await t.step("nowhere", async () => {
+  await t.step("fails without a kubeconfig", async () => {
     const { exitCode, stderr } = await runCniOn(
       { env: { HOME: "/none" } },
       "cluster-gc",
@@ -319,7 +319,7 @@ const OPTIONS = {
   signal: new AbortController().signal,
 };
 
-Deno.test("cni cluster-gc keeps the address of a pod that is created meanwhile", async () => {
+Deno.test("cni cluster-gc keeps the address of a pod that is created while it runs", async () => {
   await using scene = await WhereaboutsScene.start();
   const pods: string[] = [];
   // Before each list, a pod is created and gets an address.
@@ -339,7 +339,7 @@ Deno.test("cni cluster-gc keeps the address of a pod that is created meanwhile",
   assertEquals(pods.length, 3);
 });
 
-Deno.test("cni cluster-gc keeps an address whose pod appears before the second look", async () => {
+Deno.test("cni cluster-gc keeps an address whose pod appears before the second check", async () => {
   await using scene = await startScene();
   using client = await clientWith(scene, () => {});
   const first = await surveyPools({ client, ...OPTIONS });
@@ -365,7 +365,7 @@ Deno.test("cni cluster-gc keeps an address whose pod appears before the second l
   ]);
 });
 
-Deno.test("cni cluster-gc begins again if the server has forgotten a page", async (t) => {
+Deno.test("cni cluster-gc lists again if the server's page token has expired", async (t) => {
   await using scene = await startScene();
   for (let index = 0; index < 9; index++) {
     scene.putPool(`10.9.${index}.0-24`, `10.9.${index}.0/24`, {
