@@ -64,13 +64,6 @@ testRows("the names in a call are checked", NAMES, ([check, fine, bad]) => {
   for (const name of bad) assertThrows(() => check(name), CniError);
 }, ([check]) => check.name);
 
-Deno.test("checkContainerId() has a code for a missing ID", () => {
-  assertEquals(failureOf(() => checkContainerId("")), {
-    code: 3,
-    msg: "missing containerID",
-  });
-});
-
 Deno.test("checkInterfaceName() takes for white space what Go does", () => {
   // unicode.IsSpace includes U+0085, but not U+FEFF, U+180E and U+200B.
   const spaces = [..."\t\n\v\f\r \u0085\u00a0\u1680\u2028\u2029\u202f\u205f"]

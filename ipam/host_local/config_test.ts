@@ -70,7 +70,6 @@ Deno.test("rangeSetsOf() refuses incomplete and contradictory ranges", async (t)
   });
   const rows: [id: string, config: JsonObject, message: string][] = [
     ["no ipam", {}, "IPAM config missing 'ipam' key"],
-    ["no ranges", { ipam: {} }, "no IP ranges specified"],
     [
       "an empty set",
       ranges(["10.1.0.0/24"], []),

@@ -36,24 +36,16 @@ testRows(
 );
 
 Deno.test("trunkRangesOf() refuses invalid VLAN IDs", async (t) => {
-  const missing = (key: string): string =>
-    `minID and maxID should be configured simultaneously, ${key} is missing`;
   const rows: [items: Items, message: string][] = [
-    [[{ minID: 100 }], missing("maxID")],
-    [[{ maxID: 100 }], missing("minID")],
-    [[{ minID: 100, id: 1 }], missing("maxID")],
-    [[{ minID: 0, maxID: 100 }], "incorrect trunk minID parameter"],
+    [
+      [{ minID: 100, id: 1 }],
+      "minID and maxID should be configured simultaneously, maxID is missing",
+    ],
     [[{ minID: 4095, maxID: 4096 }], "incorrect trunk minID parameter"],
     [[{ minID: -3, maxID: 5 }], "incorrect trunk minID parameter"],
-    [[{ minID: 1, maxID: 4095 }], "incorrect trunk maxID parameter"],
     [[{ minID: 1, maxID: 0 }], "incorrect trunk maxID parameter"],
     [[{ id: 0 }], "incorrect trunk id parameter"],
     [[{ id: -1 }], "incorrect trunk id parameter"],
-    [[{ id: 4095 }], "incorrect trunk id parameter"],
-    [
-      [{ id: 1 }, { minID: 20, maxID: 10 }],
-      "minID is greater than maxID in trunk parameter",
-    ],
   ];
   await eachRow(t, rows, ([items, message]) => {
     const error = assertThrows(() => trunkRangesOf(items), CniError);

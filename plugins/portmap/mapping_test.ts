@@ -1,5 +1,4 @@
-import { assertEquals, assertThrows } from "@std/assert";
-import { CniError } from "../../base/error.ts";
+import { assertEquals } from "@std/assert";
 import { emptyResult } from "../../cni/result/result.ts";
 import { testRows } from "../../tests/_harness/table.ts";
 import { Cidr } from "../../net/cidr.ts";
@@ -36,26 +35,6 @@ testRows<[hostPort: number, containerPort: number]>(
       containerPort,
       hostIp: undefined,
     });
-  },
-  String,
-);
-
-testRows<[hostPort: number, containerPort: number, message: string]>(
-  "forwardingOf() refuses ports that no packet has",
-  [
-    [0, 80, "Invalid host port number: 0"],
-    [65536, 80, "Invalid host port number: 65536"],
-    [-1, 80, "Invalid host port number: -1"],
-    [8080, 0, "Invalid container port number: 0"],
-    [8080, 65536, "Invalid container port number: 65536"],
-  ],
-  ([hostPort, containerPort, message]) => {
-    const error = assertThrows(
-      () => wantedBy(hostPort, containerPort),
-      CniError,
-      message,
-    );
-    assertEquals(error.code, 7);
   },
   String,
 );

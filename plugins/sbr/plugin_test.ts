@@ -58,12 +58,6 @@ rootTest("sbr.add() returns prevResult unchanged", async (t) => {
 rootTest("sbr.add() changes nothing if it refuses the input", async (t) => {
   const rows: [name: string, keys: Keys, code: number, text: string][] = [
     [
-      "no prevResult",
-      { prevResult: undefined },
-      7,
-      "This plugin must be called as chained plugin",
-    ],
-    [
       "a prevResult of another family",
       { prevResult: { cniVersion: "0.4.0", ips: [IP4] } },
       1,
