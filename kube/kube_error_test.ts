@@ -10,7 +10,7 @@ import {
 } from "./kube_error.ts";
 import { testRows } from "../tests/_harness/table.ts";
 
-testRows("kubeErrorCode() tells temporary from permanent failures", [
+testRows("kubeErrorCode() distinguishes temporary from permanent failures", [
   [{ status: 0 }, 11],
   [{ status: 0, isTimeout: true }, 11],
   [{ status: 0, isUntrusted: true }, 7],

@@ -90,7 +90,7 @@ Deno.test("describeFailedPlugin() puts the outer text into the message", async (
   });
 });
 
-testRows("pluginFailure() says which plugin failed and keeps its error", [
+testRows("pluginFailure() names the failed plugin and keeps its error", [
   ["type", { type: "a" }, 'plugin type="a" failed (add): later'],
   [
     "type and name",

@@ -339,7 +339,7 @@ const REFUSED: readonly [values: object, place: string][] = [
 ];
 
 testRows(
-  "chart: other values are refused",
+  "chart: invalid values are refused",
   REFUSED,
   ([values, place]) => {
     const { code, stderr } = template(values);

@@ -673,7 +673,7 @@ async function tryWithGo(
 
 Deno.test({
   ...onHost(
-    "Go multus leaves it to the plugins what a definition may do",
+    "each attack of a definition has its known outcome under Go multus",
     ignoreUnless(
       isExecutable(MULTUS),
       "needs CNI_GO_MULTUS, the directory of Go's multus",

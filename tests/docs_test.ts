@@ -320,7 +320,7 @@ const SHARED_PAGES: Readonly<Record<string, string>> = {
 };
 
 testRows(
-  "docs: a plugin's page has a picture, an example and what DEL does",
+  "docs: a plugin's page has a diagram, an example and the effect of DEL",
   pluginNames.map((type): [string, string] => [
     type,
     SHARED_PAGES[type] ?? type,
@@ -345,7 +345,7 @@ function readPage(type: string): string {
 }
 
 testRows(
-  "docs: a plugin's page says whether it is stable",
+  "docs: a plugin's page states its status",
   pluginNames,
   (type: string) => {
     const status = METADATA.get(type)?.status;

@@ -166,7 +166,7 @@ const NOT_IDENTICAL: Partial<Record<Resemblance, string[]>> = {
   ],
 };
 
-testRows("encoding gives back what was captured", NAMES, (name) => {
+testRows("encoding reproduces the captured messages", NAMES, (name) => {
   const found = readGolden(name).messages.map(decode).map(reencode);
   const worst = RESEMBLANCES.findLast((one) => found.includes(one));
   const expected = RESEMBLANCES

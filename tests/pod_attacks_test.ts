@@ -283,19 +283,19 @@ const ATTACKS: readonly Attack[] = [
     false,
   ),
   attack(
-    "more networks than a node bears",
+    "more networks than a pod can have",
     { networks: Array(129).fill("leases").join(",") },
     "a pod can have 128",
     false,
   ),
   attack(
-    "more addresses than a node bears",
+    "more addresses than a pod can have",
     on("lan", { ips: Array(17).fill("10.60.0.77/24") }),
     "a network can have 16",
     false,
   ),
   attack(
-    "more host ports than a node bears",
+    "more host ports than a pod can have",
     on("leases", {
       portMappings: Array(129).fill({ hostPort: 80, containerPort: 80 }),
     }),
@@ -303,17 +303,17 @@ const ATTACKS: readonly Attack[] = [
     false,
   ),
   attack(
-    "nothing of others: a free address of the range",
+    "not an attack: a free address of the range",
     on("leases", { ips: ["10.63.0.77"] }),
     undefined,
   ),
   attack(
-    "nothing of others: what the definition offers",
+    "not an attack: a request that the definition offers",
     on("lan", { ips: ["10.60.0.77/24"], mac: "02:00:00:00:00:77" }),
     undefined,
   ),
   attack(
-    "nothing of others: an address of each family",
+    "not an attack: an address of each family",
     on("dual", { ips: ["10.64.0.7/24", "fd64::7/64"] }),
     undefined,
   ),

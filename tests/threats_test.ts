@@ -265,7 +265,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "the same over an IPAM plugin that assigns requests outside its ranges",
       "what the call requests is checked, whichever plugin assigns it",
       "plugins/parts/address/free_ip_test.ts",
-      "requestedIpsOf() lists what no one configured",
+      "requestedIpsOf() lists addresses that are not configured",
     ],
     [
       "a pod requests the address of the host or its router on the master's network",
@@ -501,7 +501,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod requests an address or a MAC that its network does not offer",
       "capabilities of the definition decide",
       "plugins/multus/select/pod_requests_test.ts",
-      "checkOffered() refuses everything else",
+      "checkOffered() refuses requests that the network does not offer",
     ],
     [
       "a pod requests an address or a MAC of another container, or the node's address",
@@ -519,7 +519,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "`cni-args` set sysctls or promiscuous mode",
       "a list of keys",
       "plugins/multus/select/pod_requests_test.ts",
-      "checkOffered() refuses everything else",
+      "checkOffered() refuses requests that the network does not offer",
     ],
     [
       "a definition speaks for the pod: `cni.dev/pod`",
@@ -555,7 +555,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a pod routes the cluster's addresses past the cluster's network",
       "`podRoutes`, empty by default",
       "plugins/multus/select/requested_routes_test.ts",
-      "checkPermittedRoutes() refuses everything else",
+      "checkPermittedRoutes() refuses routes outside the permitted subnets",
     ],
     [
       "a pod's route replaces a route or gateway of a different network",
@@ -567,7 +567,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "an annotation contains too many routes",
       "256 at most",
       "plugins/multus/select/requested_routes_test.ts",
-      "more than a node bears",
+      "more routes than a node allows",
     ],
   ],
   "Network attachment definitions": [
@@ -629,7 +629,7 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a definition keeps a node's daemon busy for seconds",
       "at most 64 KiB and 64 plugins",
       "plugins/multus/select/definition_policy_test.ts",
-      "checkSize() refuses more than a node bears",
+      "checkSize() refuses sizes that overload a node",
     ],
     [
       "many definitions at these limits keep it busy",

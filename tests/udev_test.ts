@@ -34,7 +34,7 @@ Deno.test({
 
 for (const type of ["ptp", "bridge"]) {
   Deno.test({
-    ...requireRoot(`${type} returns MACs that udev leaves alone`, needsUdev),
+    ...requireRoot(`${type} returns MACs that udev does not change`, needsUdev),
     ...sanitize,
     fn: () =>
       withUdev(async () => {

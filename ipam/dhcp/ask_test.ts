@@ -26,7 +26,7 @@ async function askProgram(
 }
 
 testRows<[string, string]>(
-  "ask() takes other programs for an absent daemon, so that DEL goes on",
+  "ask() treats other programs as an absent daemon, so that DEL succeeds",
   [
     [
       "HTTP/1.1 400 Bad Request\r\n\r\n",

@@ -48,7 +48,7 @@ Deno.test("wantedOptions() sends values of the configuration and of CNI_ARGS", (
 });
 
 testRows<[string, string, string]>(
-  "wantedOptions() refuses what no packet has",
+  "wantedOptions() refuses options that no packet can contain",
   [
     ["next-server", "x", 'Can not parse option "next-server"'],
     ["0", "x", 'Can not parse option "0"'],

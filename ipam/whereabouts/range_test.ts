@@ -45,7 +45,7 @@ testRows<[text: string, cidr: string, start?: string, end?: string]>(
 );
 
 testRows<[text: string, message: string]>(
-  "parseRange() refuses what is not a range",
+  "parseRange() refuses malformed ranges",
   [
     ["", "invalid CIDR "],
     ["10.0.0.0", "invalid CIDR 10.0.0.0"],
@@ -87,7 +87,7 @@ Deno.test("parseExcluded() refuses malformed addresses and networks", () => {
 testRows<
   [cidr: string, start: string, end: string, first: string, last: string]
 >(
-  "resolveRange() keeps to what can be handed out",
+  "resolveRange() omits the network and broadcast addresses",
   [
     ["10.0.0.0/30", "", "", "10.0.0.1", "10.0.0.2"],
     ["fd00::/126", "", "", "fd00::1", "fd00::2"],

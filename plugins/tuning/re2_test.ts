@@ -34,7 +34,7 @@ testRows("compileRe2() matches as Go's regexp does", [
   for (const text of others) assertEquals(compiled.test(text), false, text);
 }, ([pattern]) => pattern || "empty");
 
-testRows("compileRe2() refuses what Go refuses", [
+testRows("compileRe2() refuses the same expressions as Go", [
   "(?=a)",
   "(?!a)",
   "(?<=a)",

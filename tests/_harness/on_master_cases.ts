@@ -95,7 +95,7 @@ export function testOnMaster(
     broken: { master: "none0", mode: "none", vlanId: 9999, mtu: -1 },
   });
 
-  test("check() notices everything that was changed", async (t) => {
+  test("check() reports each change", async (t) => {
     const common = CHANGES.filter(([name, where]) =>
       (where === "sandbox" || name === "no lease") &&
       (hasOwnMac || !name.startsWith("another MAC"))

@@ -70,7 +70,7 @@ export function testOwnLink(
     broken: { mtu: "x", owner: -1, bridge: 5, mac: "none" },
   });
 
-  test("check() notices everything that was changed", async (t) => {
+  test("check() reports each change", async (t) => {
     const common = CHANGES.filter(([name, where]) =>
       where === "sandbox" || name === "no lease"
     );

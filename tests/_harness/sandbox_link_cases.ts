@@ -81,7 +81,7 @@ export function testSandboxLink(
     assertEquals(linkNames(sandbox).length, 3);
   });
 
-  test("del() needs nothing of what there was", async () => {
+  test("del() succeeds without a namespace or a valid result", async () => {
     using scene = make();
     const before = scene.state;
     await scene.succeed("DEL");

@@ -225,7 +225,7 @@ Deno.test("injectCniVersion() sets the version of lists without one", async (t) 
   });
 });
 
-testRows<[string, object, string]>("injectCniVersion() keeps everything else", [
+testRows<[string, object, string]>("injectCniVersion() keeps other documents", [
   ["a list that offers versions", {
     ...LIST,
     cniVersion: "",

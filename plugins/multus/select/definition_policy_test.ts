@@ -217,7 +217,7 @@ testRows<[string, object, string, string]>("checkDefinition() refuses keys", [
 }, ([title]) => title);
 
 testRows<[string, object]>(
-  "checkDefinition() allows what harms nobody",
+  "checkDefinition() allows harmless keys",
   [
     ["keys without a value", {
       type: "bridge",
@@ -295,7 +295,7 @@ Deno.test("checkDefinition() keeps long names out of events", () => {
 });
 
 testRows<[string, object, string | undefined]>(
-  "checkSize() refuses more than a node bears",
+  "checkSize() refuses sizes that overload a node",
   [
     ["64 plugins", { plugins: Array(64).fill({ type: "x" }) }, undefined],
     [

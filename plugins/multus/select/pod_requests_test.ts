@@ -31,7 +31,7 @@ const BOUNDED = {
 const IPS = { capabilities: { ips: true } };
 const SLICE = { type: "whereabouts", range: "10.1.1.5-10.1.1.20/24" };
 testRows<[string, object, AttachmentRequest]>(
-  "checkOffered() allows what users have",
+  "checkOffered() allows common requests",
   [
     ["nothing", ipam({ type: "static" }), {}],
     ["an address of host-local's range", ipam({ type: "host-local" }), {
@@ -127,7 +127,7 @@ const NO_MAC = 'the definition does not offer it by the capability "mac"';
 const NO_ARG = 'the definition does not offer it in "args.cni"';
 
 testRows<[string, object, AttachmentRequest, string]>(
-  "checkOffered() refuses everything else",
+  "checkOffered() refuses requests that the network does not offer",
   [
     [
       "any address of static",

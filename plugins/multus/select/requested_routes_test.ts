@@ -107,7 +107,7 @@ testRows<[string, JsonObject[], string]>(
       `${AT}[2]: there is another route to 10.50.0.0/16`,
     ],
     [
-      "more than a node bears",
+      "more routes than a node allows",
       Array.from({ length: 257 }, (_, index) => ({
         dst: `10.50.${index >> 8}.${index & 255}/32`,
       })),
@@ -134,7 +134,7 @@ function permit(podRoutes: readonly string[], dst: string): void {
 }
 
 testRows<[readonly string[], string]>(
-  "checkPermittedRoutes() allows what the node's configuration has",
+  "checkPermittedRoutes() allows the subnets of the node's configuration",
   [
     [["10.50.0.0/16"], "10.50.0.0/16"],
     [["fd50::/16", "10.50.7.7/16"], "10.50.3.0/24"],
@@ -146,7 +146,7 @@ testRows<[readonly string[], string]>(
 );
 
 testRows<[readonly string[], string]>(
-  "checkPermittedRoutes() refuses everything else",
+  "checkPermittedRoutes() refuses routes outside the permitted subnets",
   [
     [[], "10.50.0.0/16"],
     [["10.50.0.0/16"], "10.0.0.0/8"],

@@ -46,7 +46,7 @@ hostTest("one of two concurrent ADDs fails, and changes nothing", async () => {
   assertEquals(host.remains(), []);
 });
 
-hostTest("a DEL that comes during ADD removes what ADD makes", async () => {
+hostTest("a DEL during ADD removes everything that ADD creates", async () => {
   await using host = await MultusHost.start();
   using directory = new PluginDirectory();
   const call = slowMaster(host, directory);

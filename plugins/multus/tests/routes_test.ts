@@ -272,7 +272,7 @@ async function refuse(
 }
 
 hostTest(
-  "multus: a pod routes what the node allows, and nothing else",
+  "multus: a pod gets only routes that the node allows",
   async () => {
     await using host = await start();
     const other = [{ dst: "10.50.0.0/16" }, { dst: "10.96.0.0/12" }];

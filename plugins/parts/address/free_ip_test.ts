@@ -22,7 +22,7 @@ const SLICES = {
   ipRanges: [{ range: "10.2.0.0/24" }],
 };
 
-testRows<Row>("requestedIpsOf() lists what no one configured", [
+testRows<Row>("requestedIpsOf() lists addresses that are not configured", [
   ["no request", ["10.1.0.5/24"], ipam("other"), "", []],
   ["an empty request", ["10.1.0.5/24"], ipam("other"), "IP=", []],
   ["CNI_ARGS", ["10.1.0.5/24"], ipam("other"), "A=B;IP=10.1.0.5", ["10.1.0.5"]],
