@@ -11,10 +11,7 @@ import {
   parseNetworkConfList,
   type RuntimeConf,
 } from "../libcni/mod.ts";
-import { isSameFile } from "../base/files/same_file.ts";
-import { SyscallError } from "../ffi/errno.ts";
-import { isMissingNetns } from "../ffi/netns.ts";
-import { Rtnl } from "../ffi/rtnl/mod.ts";
+import { leadsToSandbox } from "../cni/call/netns_existence.ts";
 import { LOOPBACK_NETWORK, type NodeTools } from "./node.ts";
 import { type PodSandbox, SANDBOX_KEY } from "./pod.ts";
 
@@ -80,19 +77,8 @@ export function findNetns(
   { hostNetns, log }: Pick<NodeTools, "hostNetns" | "log">,
   { netns, containerId }: Pick<PodSandbox, "netns" | "containerId">,
 ): string {
-  if (isThere(netns) && !isSameFile(netns, hostNetns)) return netns;
+  const isThere = netns !== "" && leadsToSandbox(netns, hostNetns) !== false;
+  if (isThere) return netns;
   log.warn("The network namespace was deleted", { containerId, netns });
   return "";
-}
-
-function isThere(netns: string): boolean {
-  if (netns === "") return false;
-  try {
-    using _rtnl = Rtnl.open(netns);
-    return true;
-  } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    // The plugins report any other problem.
-    return !isMissingNetns(error);
-  }
 }

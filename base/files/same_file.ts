@@ -28,14 +28,6 @@ export function findFileId(path: string): string | undefined {
   }
 }
 
-/**
- * Reports whether a path still leads to the file with a recorded ID, such as the
- * namespace of a running container. False without an ID.
- */
-export function isStillThere(path: string, id: string | undefined): boolean {
-  return id !== undefined && findFileId(path) === id;
-}
-
 /** Returns the ID of a file with known attributes. */
 export function fileIdOf({ dev, ino }: Deno.FileInfo): string {
   return `${dev}:${ino}`;

@@ -1,5 +1,5 @@
 import { assertEquals, assertNotEquals } from "@std/assert";
-import { findFileId, isSameFile, isStillThere } from "./same_file.ts";
+import { findFileId, isSameFile } from "./same_file.ts";
 import { eachRow } from "../../tests/_harness/table.ts";
 
 Deno.test("isSameFile() compares files, not paths", async (t) => {
@@ -47,10 +47,4 @@ Deno.test("findFileId() distinguishes files, and returns undefined for a missing
   assertEquals(findFileId("/proc/self/exe"), findFileId(Deno.execPath()));
   assertNotEquals(findFileId("/proc"), findFileId("/sys"));
   assertEquals(findFileId("/nonexistent"), undefined);
-});
-
-Deno.test("isStillThere() reports only the file that had the ID", () => {
-  assertEquals(isStillThere("/proc", findFileId("/proc")), true);
-  assertEquals(isStillThere("/proc", findFileId("/sys")), false);
-  assertEquals(isStillThere("/nonexistent", undefined), false);
 });

@@ -8,8 +8,7 @@
 import { dirname } from "@std/path/posix";
 import { describeError } from "../../base/error.ts";
 import { ifPossible } from "../../base/files/io.ts";
-import { findFileId } from "../../base/files/same_file.ts";
-import { isNamespace } from "../../cni/call/own_netns.ts";
+import { leadsToSandbox } from "../../cni/call/netns_existence.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import type { Gauge } from "../../daemon/server/metrics.ts";
 import type { OrphansDocument } from "../../daemon/server/state_handler.ts";
@@ -166,10 +165,14 @@ export class OrphanRemover
   #forgetDead(): void {
     for (const [container, { netns }] of this.#containers) {
       const isAwaited = this.#due.has(container);
-      if (!isAwaited && !isNamespace(findFileId(netns))) {
+      if (!isAwaited && !this.#isLive(netns)) {
         this.#forget(container);
       }
     }
+  }
+
+  #isLive(netns: string): boolean {
+    return leadsToSandbox(netns, this.options.search.hostNetns) === true;
   }
 
   /**
@@ -184,7 +187,7 @@ export class OrphanRemover
     for (const [container, at] of this.#due) {
       if (at > now) continue;
       const { netns = "" } = this.#containers.get(container) ?? {};
-      const isLive = isNamespace(findFileId(netns));
+      const isLive = this.#isLive(netns);
       if (!isLive && (known ??= containers()).has(container)) {
         this.#suspect(container);
         continue;

@@ -14,7 +14,8 @@ export { OWN_NETNS };
 /** Identifies it. It stays the same as long as the process. */
 let ownId: string | undefined;
 
-function findHostId(hostNetns: string): string | undefined {
+/** Returns the ID of the host's namespace; undefined if it cannot be read. */
+export function findHostId(hostNetns: string): string | undefined {
   if (hostNetns !== OWN_NETNS) return findFileId(hostNetns);
   return ownId ??= findFileId(OWN_NETNS);
 }

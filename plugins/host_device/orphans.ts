@@ -11,16 +11,12 @@ import type {
   OrphanSearch,
   PluginOrphans,
 } from "../../metadata/orphans.ts";
+import { heldNetnsTest, leadsToNetns } from "../../cni/call/netns_existence.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { listFiles } from "../../base/files/list_files.ts";
 import { recordOrphan } from "../parts/owner/orphans.ts";
 import { reclaim } from "./move.ts";
-import {
-  DATA_DIR,
-  isSandboxGone,
-  listRecords,
-  otherNetnsTest,
-} from "./record.ts";
+import { DATA_DIR, listRecords } from "./record.ts";
 
 /** See {@linkcode PluginOrphans}. */
 export const orphans: PluginOrphans = {
@@ -39,11 +35,12 @@ function findRecords(search: OrphanSearch, directory: string): Orphan[] {
       since,
     ]),
   );
-  const isInOtherNetns = otherNetnsTest();
+  const isHeld = heldNetnsTest();
   return listRecords(directory).flatMap(({ path, record }) => {
-    const { containerId: container, network } = record;
+    const { containerId: container, network, netns } = record;
     const since = times.get(path);
-    const reason = isSandboxGone(record) && !isInOtherNetns(record)
+    const isThere = leadsToNetns(netns.path, netns.file) || isHeld(netns.file);
+    const reason = !isThere
       ? evidence.findReason({ container, since })
       : undefined;
     if (reason === undefined) return [];

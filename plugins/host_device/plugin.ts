@@ -30,6 +30,7 @@ import {
   throwAll,
   tryAll,
 } from "../../base/rollback.ts";
+import { heldNetnsTest, leadsToNetns } from "../../cni/call/netns_existence.ts";
 import { listedTest } from "../../cni/config/types.ts";
 import { definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
@@ -52,12 +53,7 @@ import {
 } from "./host_network.ts";
 import { isPhysical } from "./identity.ts";
 import { moveIn, reclaim } from "./move.ts";
-import {
-  type DeviceRecord,
-  isSandboxGone,
-  otherNetnsTest,
-  RecordFile,
-} from "./record.ts";
+import { type DeviceRecord, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /** The plugin. */
@@ -220,13 +216,14 @@ function reclaimStale(
   isMeant: (record: DeviceRecord) => boolean = () => true,
 ): unknown[] {
   const failures: unknown[] = [];
-  const isInOtherNetns = otherNetnsTest();
+  const isHeld = heldNetnsTest();
   for (const { path, record } of file.list()) {
-    if (!isSandboxGone(record) || !isMeant(record)) continue;
+    const { netns } = record;
+    if (leadsToNetns(netns.path, netns.file) || !isMeant(record)) continue;
     try {
       const isOver = reclaim({ host, log }, record) ||
         // A virtual device is deleted with its namespace.
-        !isPhysical(record) && !isInOtherNetns(record);
+        !isPhysical(record) && !isHeld(netns.file);
       if (isOver) removeIfThere(path);
     } catch (cause) {
       failures.push(new Error(`Cannot restore "${record.name}"`, { cause }));

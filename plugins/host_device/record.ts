@@ -17,7 +17,6 @@ import {
 } from "../../base/files/io.ts";
 import { listFiles } from "../../base/files/list_files.ts";
 import { replaceFile } from "../../base/files/replace.ts";
-import { findFileId, isStillThere } from "../../base/files/same_file.ts";
 import {
   decode,
   once,
@@ -200,31 +199,6 @@ export function isSandboxOf(
   const present = id === undefined ? undefined : persistentIdOf(sandbox);
   if (present !== undefined) return present === id;
   return file === undefined || file === netnsIdOf(sandbox.netns);
-}
-
-/** Reports whether a record's path no longer leads to its container's namespace. */
-export function isSandboxGone({ netns }: DeviceRecord): boolean {
-  return !isStillThere(netns.path, netns.file);
-}
-
-/**
- * Returns a test of whether a namespace whose path was deleted still exists: because
- * a process is in it, or it is mounted elsewhere. A virtual device in it still
- * exists. The test reads the machine's processes once, for all records.
- */
-export function otherNetnsTest(): (record: DeviceRecord) => boolean {
-  const mounts = once(() => Deno.readTextFileSync("/proc/self/mountinfo"));
-  const ofProcesses = once(() =>
-    new Set(
-      [...Deno.readDirSync("/proc")].filter(({ name }) => /^\d+$/.test(name))
-        .map(({ name }) => findFileId(`/proc/${name}/ns/net`)),
-    )
-  );
-  return ({ netns: { file } }) => {
-    if (file === undefined) return false;
-    const root = ` net:[${file.slice(file.indexOf(":") + 1)}] `;
-    return mounts().includes(root) || ofProcesses().has(file);
-  };
 }
 
 function parseRecord(bytes: Uint8Array): DeviceRecord | undefined {

@@ -5,6 +5,7 @@
  */
 
 import { describeError } from "../../base/error.ts";
+import { heldNetnsTest } from "../../cni/call/netns_existence.ts";
 import type { Call } from "../../cni/plugin.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -20,12 +21,7 @@ import {
   readContainerLinks,
 } from "./identity.ts";
 import { type HostState, moveOut, reclaim } from "./move.ts";
-import {
-  type DeviceRecord,
-  isSandboxOf,
-  otherNetnsTest,
-  RecordFile,
-} from "./record.ts";
+import { type DeviceRecord, isSandboxOf, RecordFile } from "./record.ts";
 import type { HostDeviceConfig } from "./schema.ts";
 
 /**
@@ -70,7 +66,7 @@ export function returnToHost(
     moveOut({ host, sandbox, call }, link, record);
   } else if (
     !reclaim({ host, log: call.log }, record) &&
-    (isPhysical(record) || !isRight && otherNetnsTest()(record))
+    (isPhysical(record) || !isRight && heldNetnsTest()(record.netns.file))
   ) {
     const { name: device } = record;
     call.log.warn(

@@ -11,6 +11,7 @@
 
 import { CniError, ErrorCode } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
+import { leadsToNetns } from "../../../cni/call/netns_existence.ts";
 import { type AttachmentId, SET_ASIDE_MS } from "../../../cni/config/types.ts";
 import type { Ip } from "../../../net/ip.ts";
 import type { Mac } from "../../../net/mac.ts";
@@ -25,7 +26,7 @@ import {
   type PodName,
 } from "../lease.ts";
 import type { LeaseFiles } from "../lease_files.ts";
-import { identifySandbox, isSandboxThere, NameFiles } from "./name_files.ts";
+import { identifySandbox, NameFiles } from "./name_files.ts";
 import type { Retention } from "./retention.ts";
 
 /** The owner of new leases. */
@@ -76,12 +77,13 @@ export class KeptAddresses {
     }
     const left = this.#files.leasesWith(formatOwner(record)).filter(isKnown);
     const [first] = left;
-    if (first !== undefined && isSandboxThere(record.sandbox)) {
+    const { netns, id, boot } = record.sandbox;
+    if (first !== undefined && leadsToNetns(netns, id, boot)) {
       throw new CniError(
         ErrorCode.TryAgainLater,
         `${first.ip} is reserved for pod "${name.namespace}/${name.pod}", and ` +
           `its container "${record.containerId}" holds it until its DEL`,
-        { details: `"${record.sandbox.netns}" exists` },
+        { details: `"${netns}" exists` },
       );
     }
     return [...persistent, ...left];

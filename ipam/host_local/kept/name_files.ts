@@ -19,11 +19,7 @@ import {
   withIoFailure,
 } from "../../../base/files/io.ts";
 import { replaceFile } from "../../../base/files/replace.ts";
-import {
-  findBootId,
-  findFileId,
-  isStillThere,
-} from "../../../base/files/same_file.ts";
+import { findBootId, findFileId } from "../../../base/files/same_file.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import type { PodName } from "../lease.ts";
 
@@ -48,12 +44,6 @@ export interface NameRecord extends AttachmentId {
 /** Identifies the network namespace at a path. */
 export function identifySandbox(netns: string): Sandbox {
   return { netns, id: findFileId(netns), boot: findBootId() ?? "" };
-}
-
-/** Reports whether a network namespace still exists. */
-export function isSandboxThere({ netns, id, boot }: Sandbox): boolean {
-  const now = findBootId();
-  return isStillThere(netns, id) && (!boot || !now || now === boot);
 }
 
 /** The files of a network's names. Use them only while the network is locked. */

@@ -10,9 +10,8 @@
 import { dirname, join } from "@std/path/posix";
 import { describeError } from "../../../base/error.ts";
 import { ifPossible } from "../../../base/files/io.ts";
-import { findFileId } from "../../../base/files/same_file.ts";
 import type { Log } from "../../../base/log/log.ts";
-import { isNamespace } from "../../../cni/call/own_netns.ts";
+import { leadsToSandbox } from "../../../cni/call/netns_existence.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { LivingAttachment } from "../../../metadata/orphans.ts";
 import type { Ip } from "../../../net/ip.ts";
@@ -78,10 +77,10 @@ type List = (namespaces: readonly string[]) => Promise<LivingAttachment[]>;
  * container's. Never throws.
  */
 async function findLivingAttachments(
-  { args, log }: RestoringCall,
+  { args, hostNetns, log }: RestoringCall,
   list: List,
 ): Promise<LivingAttachment[]> {
-  const namespaces = listNamespaces(args.netns);
+  const namespaces = listNamespaces(args.netns, hostNetns);
   if (namespaces.length === 0) return [];
   try {
     return (await list(namespaces)).filter(({ containerId, ifName }) =>
@@ -96,10 +95,10 @@ async function findLivingAttachments(
 }
 
 /** Runtimes keep the namespaces of all containers in the same directory. */
-function listNamespaces(netns: string): string[] {
+function listNamespaces(netns: string, hostNetns: string): string[] {
   if (netns === "" || netns.startsWith("/proc/")) return [];
   const directory = dirname(netns);
   const entries = ifPossible(() => [...Deno.readDirSync(directory)]) ?? [];
   return entries.map(({ name }) => join(directory, name))
-    .filter((path) => isNamespace(findFileId(path)));
+    .filter((path) => leadsToSandbox(path, hostNetns));
 }

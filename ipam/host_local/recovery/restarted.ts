@@ -10,7 +10,7 @@
 
 import { ifPossible } from "../../../base/files/io.ts";
 import { fileIdOf, findFileId } from "../../../base/files/same_file.ts";
-import { isNamespace } from "../../../cni/call/own_netns.ts";
+import { leadsToSandbox } from "../../../cni/call/netns_existence.ts";
 import { isSameInterface } from "../../../cni/config/types.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import type { DatedLease } from "../lease.ts";
@@ -74,11 +74,10 @@ async function findOwnDead(
   ) ?? [];
   if (paths.length === 0 || paths.includes("")) return unknown;
   const kept = paths.filter((path) => !isReplaced(path, args.netns, leases));
-  const hostId = findFileId(hostNetns);
   // Most are refused here, before all processes are looked at.
-  const isThere = kept.map(findFileId)
-    .some((id) => id !== hostId && isNamespace(id));
-  if (isThere) return unknown;
+  if (kept.some((path) => leadsToSandbox(path, hostNetns) !== false)) {
+    return unknown;
+  }
   const evidence = await gatherEvidence(call, {
     caches: [],
     leases: [],

@@ -13,6 +13,7 @@ import type {
   CachedAttachment,
 } from "../../../libcni/cache.ts";
 import { dropRecycledNetns } from "../../../libcni/operation.ts";
+import { leadsToSandbox } from "../../../cni/call/netns_existence.ts";
 import type { AttachmentId } from "../../../cni/config/types.ts";
 import { describeError } from "../../../base/error.ts";
 import { describeAll, detachEach } from "./del.ts";
@@ -25,7 +26,6 @@ import {
   type NetworkAttachment,
 } from "../model/attachment.ts";
 import type { Delegate } from "../model/delegate.ts";
-import { isSandboxGone } from "../model/sandbox_gone.ts";
 import type { ScratchState } from "../records/scratch_cache.ts";
 import { lockContainer, type Session } from "./session.ts";
 
@@ -125,7 +125,9 @@ function isOurs(
 ): boolean {
   if (owner !== "") return owner === call.network;
   return cached.length > 0 &&
-    cached.every(({ netns }) => isSandboxGone(netns, call.hostNetns));
+    cached.every(({ netns }) =>
+      leadsToSandbox(netns, call.hostNetns) === false
+    );
 }
 
 /**
@@ -183,7 +185,8 @@ async function detachAll(
   const { call: { args, hostNetns }, log } = session;
   const described = describeAll(session, delegates);
   const ours = cached.filter((found) =>
-    isDescribed(described, found) || isSandboxGone(found.netns, hostNetns)
+    isDescribed(described, found) ||
+    leadsToSandbox(found.netns, hostNetns) === false
   );
   const source: Pick<AttachmentCache, "listAttachments"> = {
     listAttachments: () => ours,

@@ -18,6 +18,7 @@ import {
   DEFAULT_CACHE_DIR,
 } from "../../../libcni/cache.ts";
 import type { Log } from "../../../base/log/log.ts";
+import { leadsToSandbox } from "../../../cni/call/netns_existence.ts";
 import type { Call } from "../../../cni/plugin.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
 import { ifPossible } from "../../../base/files/io.ts";
@@ -33,7 +34,6 @@ import type { K8sArgs } from "../model/k8s_args.ts";
 import type { MultusConfig } from "../model/config.ts";
 import type { NetworkError } from "../model/network_error.ts";
 import { isNested } from "../model/recursion.ts";
-import { isSandboxGone } from "../model/sandbox_gone.ts";
 import {
   isBounded,
   parseIp,
@@ -191,7 +191,7 @@ function listOthers({ call, cache, k8s }: PermittingCall): ValuesInUse[] {
     .flatMap((one) => one.listAttachments())
     .filter((found) =>
       found.containerId !== containerId && !isOfPod(found, k8s) &&
-      !isSandboxGone(sandboxOf(found), hostNetns)
+      leadsToSandbox(sandboxOf(found), hostNetns) !== false
     ).map(describe);
 }
 

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { isNamespace } from "../../../cni/call/own_netns.ts";
+import { leadsToSandbox } from "../../../cni/call/netns_existence.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
 import type {
   Evidence,
@@ -48,6 +48,7 @@ export interface EvidenceOptions {
 
 /** The living containers of this node, at one time. */
 export class NodeEvidence implements Evidence {
+  readonly #hostNetns: string;
   readonly #hostId: string | undefined;
   readonly #graceMs: number;
   /** The containers that are attached, run a plugin, or are known to a runtime. */
@@ -88,6 +89,7 @@ export class NodeEvidence implements Evidence {
     processes: Processes,
     addresses: NamespaceAddresses,
   ) {
+    this.#hostNetns = hostNetns;
     this.#hostId = findFileId(hostNetns);
     this.#graceMs = graceMs;
     this.#processes = processes;
@@ -168,18 +170,15 @@ export class NodeEvidence implements Evidence {
   }
 
   /**
-   * Reports whether a path leads to the namespace of some container: caches and
-   * records of the Go plugins do not have which one it was.
+   * Reports whether a path leads to the namespace of some container, or cannot be read:
+   * caches and records of the Go plugins do not have which one it was.
    */
   isAlive(netns: string): boolean {
+    if (netns === "") return false;
     // Other mount namespaces may have what this one lacks.
-    return netns !== "" && ["", ...this.#processes.roots]
-      .some((root) => this.#isNamespace(root + netns));
-  }
-
-  #isNamespace(path: string): boolean {
-    const id = findFileId(path);
-    return id !== this.#hostId && isNamespace(id);
+    return leadsToSandbox(netns, this.#hostNetns) !== false ||
+      this.#processes.roots
+        .some((root) => leadsToSandbox(root + netns, this.#hostNetns));
   }
 
   /**

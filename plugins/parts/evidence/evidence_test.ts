@@ -1,5 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { hasPrefix } from "./evidence.ts";
+import { rootTest } from "../../../testing/capabilities.ts";
+import { TestHosts } from "../../../testing/test_hosts.ts";
+import { hasPrefix, NodeEvidence } from "./evidence.ts";
 
 Deno.test("hasPrefix() reports whether a text starts with one of the prefixes", () => {
   const ids = ["a", "ab", "abc", "b0", "b1", "zz"];
@@ -11,3 +13,29 @@ Deno.test("hasPrefix() reports whether a text starts with one of the prefixes", 
     }
   }
 });
+
+rootTest(
+  "a container is alive if the path of its namespace cannot be read",
+  async () => {
+    using hosts = TestHosts.create();
+    const file = `${hosts.directory}/file`;
+    Deno.writeTextFileSync(file, "");
+    const evidence = await NodeEvidence.gather({
+      hostNetns: hosts.host.path,
+      caches: [],
+      leases: [],
+      graceMs: 0,
+    });
+    const rows: [path: string, isAlive: boolean][] = [
+      [hosts.sandbox.path, true],
+      [`${file}/x`, true],
+      [file, false],
+      [`${file}-missing`, false],
+      [hosts.host.path, false],
+      ["", false],
+    ];
+    for (const [path, isAlive] of rows) {
+      assertEquals(evidence.isAlive(path), isAlive, path);
+    }
+  },
+);

@@ -9,7 +9,8 @@
  * @module
  */
 
-import { findFileId, isStillThere } from "../../../base/files/same_file.ts";
+import { findFileId } from "../../../base/files/same_file.ts";
+import { leadsToNetns } from "../../../cni/call/netns_existence.ts";
 import { sha512 } from "../../../base/process/sha512.ts";
 import type { ElementTexts } from "../../../ffi/nftables/comment.ts";
 import {
@@ -94,7 +95,7 @@ export function describeNamespace(netns: string): string {
 /** Reports whether a namespace is still the one that a text describes. */
 export function isNamespaceThere(text: string): boolean {
   const [id, ...path] = text.split(" ");
-  return isStillThere(path.join(" "), id);
+  return leadsToNetns(path.join(" "), id);
 }
 
 /** Reports whether the owners of two elements are in one namespace. */
