@@ -20,7 +20,9 @@ import type { IpFamily } from "../../net/ip.ts";
 import {
   BackendMissing,
   getIptables,
+  type IptablesProgram,
 } from "../parts/firewall/iptables/find.ts";
+import { nftTableOf } from "../parts/firewall/iptables/nft_table.ts";
 import {
   checkIptables,
   eachIptables,
@@ -45,6 +47,7 @@ import {
 import { openNftables } from "../parts/firewall/open_nftables.ts";
 import type { Addition, Backend, PortmapHost } from "./backend.ts";
 import {
+  absentChain,
   type Chain,
   findRivals,
   isForOthers,
@@ -93,7 +96,13 @@ export const iptablesBackend: Backend = {
     using netns = NetNs.open(host.hostNetns);
     for (const address of forwarding.addresses) {
       const iptables = openIptables(host, netns, address.family);
-      all.push(await forward(iptables, { forwarding, address, names }));
+      const table = nftTableOf("nat", address.family);
+      const mayHaveChain = (): boolean =>
+        iptables.variant !== "nft" || nftables === undefined ||
+        nftables.hasChain(table, names.chain);
+      all.push(
+        await forward(iptables, { forwarding, address, names }, mayHaveChain),
+      );
     }
     if (link !== undefined) setLocalnet(host.hostNetns, link, true);
     return {
@@ -119,11 +128,17 @@ export const iptablesBackend: Backend = {
   async del(host, owner, _named, gone): Promise<void> {
     const { chain, oldChain } = await chainNamesOf(owner);
     const isOwn = isSectionOf(owner);
-    await eachIptables(placeOf(host), [chain, oldChain], async (iptables) => {
-      const removed = await removeChains(iptables, async () => [
-        await readChain(iptables, HOSTPORTS, chain, isOwn),
-        await readChain(iptables, OLD_HOSTPORTS, oldChain, isOwn),
-      ]);
+    const parents = { [chain]: HOSTPORTS, [oldChain]: OLD_HOSTPORTS };
+    const names = Object.keys(parents);
+    await eachIptables(placeOf(host), names, async (iptables, found) => {
+      const removed = await removeChains(iptables, async () => {
+        const chains: Chain[] = [];
+        for (const name of found) {
+          const parent = parents[name] ?? "";
+          chains.push(await readChain(iptables, parent, name, isOwn));
+        }
+        return chains;
+      });
       gone.push(...removed);
     });
   },
@@ -159,19 +174,24 @@ function openIptables(
   { path, signal }: PortmapHost,
   netns: NetNs,
   family: IpFamily,
-): Iptables {
+): Iptables & IptablesProgram {
   try {
     const program = getIptables(family, path);
-    return { netns, family, table: "nat", path: program.path, signal };
+    return { netns, family, table: "nat", signal, ...program };
   } catch (error) {
     throw new BackendMissing("failed to open iptables", { cause: error });
   }
 }
 
-/** Forwards the ports to one address. */
+/**
+ * Forwards the ports to one address.
+ *
+ * @param mayHaveChain Reports whether the container might have a chain already
+ */
 async function forward(
   iptables: Iptables,
   want: WantedForwarding,
+  mayHaveChain: () => boolean,
 ): Promise<Addition> {
   const { forwarding, address, names } = want;
   const rules = [
@@ -182,7 +202,9 @@ async function forward(
   const plan = async (): Promise<string[]> => {
     const isOwn = isSectionOf(forwarding.owner);
     const [own, { dead, living }] = await Promise.all([
-      readChain(iptables, HOSTPORTS, names.chain, isOwn),
+      mayHaveChain()
+        ? readChain(iptables, HOSTPORTS, names.chain, isOwn)
+        : absentChain(names.chain),
       findRivals(iptables, want),
     ]);
     const ports = portsOf({ ...forwarding, addresses: [address] });

@@ -58,6 +58,11 @@ export interface Chain {
   readonly kept: readonly Section[];
 }
 
+/** Returns the chain of a container that has none. */
+export function absentChain(name: string): Chain {
+  return { name, entries: [], removed: [], kept: [] };
+}
+
 /** Reads a container's chain and the rules that lead to it. */
 export async function readChain(
   iptables: Iptables,
@@ -66,9 +71,7 @@ export async function readChain(
   isRemoved: (section: Section) => boolean,
 ): Promise<Chain> {
   const rules = await listRules(iptables, name);
-  if (rules === undefined) {
-    return { name, entries: [], removed: [], kept: [] };
-  }
+  if (rules === undefined) return absentChain(name);
   const leading = (await listRules(iptables, parent) ?? [])
     .filter((rule) => rule.includes(name));
   const entries = readEntries(leading).filter(({ chain }) => chain === name);

@@ -55,12 +55,13 @@ const LEGACY_TABLES: Readonly<Record<IpFamily, string>> = {
  * Works on each iptables that might contain one of the chains. All are tried. Where
  * the kernel only has nf_tables, no program runs unless a chain is found.
  *
+ * @param work Takes the chains that might exist
  * @throws {BackendMissing} If there are rules, but no program for them
  */
 export async function eachIptables(
   place: HostTable,
   chains: readonly string[],
-  work: (iptables: Iptables) => Promise<void>,
+  work: (iptables: Iptables, found: readonly string[]) => Promise<void>,
 ): Promise<void> {
   const { hostNetns, path, table, signal } = place;
   const failures: unknown[] = [];
@@ -68,19 +69,21 @@ export async function eachIptables(
   using nftables = openNftables(hostNetns);
   for (const family of FAMILIES) {
     const nftTable = nftTableOf(table, family);
-    if (!chains.some((chain) => nftables?.hasChain(nftTable, chain))) continue;
+    const found = chains.filter((one) => nftables?.hasChain(nftTable, one));
+    if (found.length === 0) continue;
     try {
       const program = findVariant("nft", family, path);
       if (program === undefined) {
         throw new BackendMissing("the host has no iptables for its nft rules");
       }
-      await work({ netns, family, table, path: program.path, signal });
+      const { path: own } = program;
+      await work({ netns, family, table, path: own, signal }, found);
     } catch (error) {
       failures.push(error);
     }
   }
   try {
-    await eachLegacyIptables(place, work);
+    await eachLegacyIptables(place, (iptables) => work(iptables, chains));
   } catch (error) {
     failures.push(error);
   }
