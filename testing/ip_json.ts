@@ -1,6 +1,6 @@
 /**
- * What a namespace has, as iproute2 and /proc show it: an oracle that is not our
- * own code.
+ * The state of a namespace in the output of iproute2 and in /proc, which is
+ * independent of the code under test.
  *
  * @module
  */
@@ -115,7 +115,7 @@ const SNAPSHOT_COMMANDS = [
   "neighbor show nud permanent",
 ];
 
-/** A snapshot, and the neighbors that somebody has set. */
+/** A snapshot, and the permanent neighbor entries. */
 export interface SnapshotWithNeighbors extends Snapshot {
   readonly neighbors: readonly Readonly<Record<string, unknown>>[];
 }

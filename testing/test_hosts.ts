@@ -1,6 +1,6 @@
 /**
- * A temporary host and the sandboxes on it: network namespaces of their own, so
- * that nothing is done to the machine's.
+ * A temporary host and its sandboxes: separate network namespaces, so that the
+ * machine's own namespace does not change.
  *
  * ```ts ignore
  * using hosts = TestHosts.create();

@@ -170,7 +170,7 @@ export const PROFILES: Readonly<Record<string, Profile>> = {
 /**
  * Makes a subject of what a plugin needs.
  *
- * @param isGuess Whether nobody said that it needs this
+ * @param isGuess Whether the requirements are a guess
  */
 export function subjectOf(
   type: string,

@@ -1,5 +1,5 @@
 /**
- * A machine that does not show which of its starts this is.
+ * A machine that hides its boot ID.
  *
  * @module
  */

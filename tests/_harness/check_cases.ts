@@ -1,5 +1,5 @@
 /**
- * CHECK of plugins that attach with a veth pair: changes that it must notice, or not.
+ * CHECK of plugins that attach with a veth pair: changes that it must report, or accept.
  *
  * @module
  */

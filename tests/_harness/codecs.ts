@@ -1,6 +1,6 @@
 /**
- * What must hold for every codec of netlink: that values survive the way there
- * and back, and that no bytes do more harm than an error.
+ * Properties of every netlink codec: decoding an encoded value returns the
+ * value, and invalid bytes cause only an expected error.
  *
  * @module
  */

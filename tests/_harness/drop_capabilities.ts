@@ -1,5 +1,5 @@
 /**
- * Makes a thread lose what it needs to return from a namespace.
+ * Drops all capabilities of a thread, which then cannot return from a namespace.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Files that nobody can remove: the immutable attribute of chattr(1).
+ * Files that not even root can remove: the immutable attribute of chattr(1).
  *
  * @module
  */

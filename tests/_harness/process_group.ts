@@ -18,8 +18,8 @@ export function listGroup(leader: number): number[] {
 }
 
 /**
- * Reports whether a process has ended, also if it waits to be noticed: in a
- * container whose first process is not an init, nobody does.
+ * Reports whether a process has exited, even as a zombie: in a container whose
+ * first process is not an init, orphaned processes are never reaped.
  */
 export function hasEnded(pid: number): boolean {
   const stat = readStat(String(pid));

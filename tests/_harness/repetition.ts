@@ -1,5 +1,6 @@
 /**
- * Doing something often: at once, by chance that a seed repeats, and how often.
+ * Repeated work: concurrently, with random choices that a seed reproduces, and
+ * more often in long test runs.
  *
  * @module
  */

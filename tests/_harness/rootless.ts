@@ -2,7 +2,7 @@
  * Hosts as RootlessKit makes them, where the tests run as root of a user
  * namespace only: a network namespace that is created together with its user
  * namespace, before IDs are mapped there. The files of its `/proc/net` belong to
- * nobody who is there, so not even root may read those of mode 0440.
+ * an unmapped user, so not even root can read files of mode 0440.
  *
  * @module
  */

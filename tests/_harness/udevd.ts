@@ -1,7 +1,6 @@
 /**
- * A real udevd on a temporary host, with Debian's rules and a `/run` of its
- * own. It gives links MACs that depend on their names, unless somebody has set
- * one.
+ * A real udevd on a temporary host, with Debian's rules and a separate `/run`.
+ * It gives links MACs that depend on their names, unless a MAC was set.
  *
  * @module
  */
