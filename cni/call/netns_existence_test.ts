@@ -15,7 +15,7 @@ rootTest(
   async (t) => {
     using hosts = TestHosts.create();
     const { directory, sandbox, host } = hosts;
-    Deno.writeTextFileSync(`${directory}/unmounted`, "");
+    await Deno.writeTextFile(`${directory}/unmounted`, "");
     const rows: [string, string, boolean | undefined][] = [
       ["a namespace", sandbox.path, true],
       ["no path", "", undefined],

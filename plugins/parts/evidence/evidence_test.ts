@@ -19,7 +19,7 @@ rootTest(
   async () => {
     using hosts = TestHosts.create();
     const file = `${hosts.directory}/file`;
-    Deno.writeTextFileSync(file, "");
+    await Deno.writeTextFile(file, "");
     const evidence = await NodeEvidence.gather({
       hostNetns: hosts.host.path,
       caches: [],
