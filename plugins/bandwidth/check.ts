@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Differences } from "../../cni/call/differences.ts";
+import { Differences } from "../../cni/call/differences.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import { Parent, TrafficControl } from "../../ffi/rtnl/traffic_control.ts";
 import type { HtbClass } from "../../ffi/rtnl/traffic_control_class.ts";
@@ -18,28 +18,32 @@ import {
   linkDifference,
   throwDifferences,
 } from "../parts/link/check_link.ts";
-import type { LimitedLink } from "./directions.ts";
+import type { Directions, LimitedLink } from "./directions.ts";
 import { findIfb } from "./ifb.ts";
 import { classesOf, filtersOf, type LinkLimit, rootOf } from "./limit_link.ts";
 import { isRedirected } from "./redirect.ts";
 import { listBucketProblems } from "./token_bucket.ts";
 
 /**
- * Checks that traffic that the link sends is limited.
+ * Checks that traffic that the link sends and receives is limited.
  *
- * @throws {CniError} 999 if it is not, or if the limit differs
+ * @throws {CniError} 999 with all differences
  */
-export function checkSent({ host, end }: LimitedLink, limit: LinkLimit): void {
-  checkLimit(new TrafficControl(host.socket), end, limit);
+export async function checkLimits(
+  link: LimitedLink,
+  { sent, received }: Directions,
+): Promise<void> {
+  const differences = new Differences();
+  if (sent !== undefined) {
+    const traffic = new TrafficControl(link.host.socket);
+    await differences.collect(() => checkLimit(traffic, link.end, sent));
+  }
+  if (received !== undefined) await checkReceived(differences, link, received);
+  differences.throwAny();
 }
 
-/**
- * Checks that traffic that the link receives is limited: the IFB, its queue, and
- * the filter that redirects to it.
- *
- * @param differences Collects deviations from ADD's result
- */
-export async function checkReceived(
+/** Checks the IFB, its queue, and the filter that redirects to it. */
+async function checkReceived(
   differences: Differences,
   link: LimitedLink,
   limit: LinkLimit,

@@ -94,17 +94,9 @@ export const bandwidth: Plugin<BandwidthConfig> = definePlugin({
   },
 
   check: (call) =>
-    withLimits(call, async (link, { sent, received }) => {
-      const { checkReceived, checkSent } = await import("./check.ts");
-      const { Differences } = await import("../../cni/call/differences.ts");
-      const differences = new Differences();
-      if (sent !== undefined) {
-        await differences.collect(() => checkSent(link, sent));
-      }
-      if (received !== undefined) {
-        await checkReceived(differences, link, received);
-      }
-      differences.throwAny();
+    withLimits(call, async (link, directions) => {
+      const { checkLimits } = await import("./check.ts");
+      await checkLimits(link, directions);
     }),
 
   // The steps of ADD replace the rest of a limit. No step is undone.

@@ -114,23 +114,18 @@ export function listBucketProblems(
   wanted: Bucket,
   actual: TokenBucket,
 ): string[] {
-  const problems: string[] = [];
-  if (actual.bytesPerSecond !== wanted.bytesPerSecond) {
-    problems.push(
-      `Rate doesn't match: ${actual.bytesPerSecond} bytes per second instead of ${wanted.bytesPerSecond}`,
-    );
-  }
-  if (actual.limitBytes !== wanted.limitBytes) {
-    problems.push(
-      `Limit doesn't match: ${actual.limitBytes} bytes instead of ${wanted.limitBytes}`,
-    );
-  }
-  if (!isSameBuffer(wanted, actual.bufferTicks)) {
-    problems.push(
-      `Buffer doesn't match: ${actual.bufferTicks} ticks instead of ${wanted.bufferTicks}`,
-    );
-  }
-  return problems;
+  const compared = [
+    ["Rate", "bytesPerSecond", "bytes per second"],
+    ["Limit", "limitBytes", "bytes"],
+    ["Buffer", "bufferTicks", "ticks"],
+  ] as const;
+  return compared.filter(([, key]) =>
+    key === "bufferTicks"
+      ? !isSameBuffer(wanted, actual[key])
+      : actual[key] !== wanted[key]
+  ).map(([name, key, unit]) =>
+    `${name} doesn't match: ${actual[key]} ${unit} instead of ${wanted[key]}`
+  );
 }
 
 /** Maximum error of rounding to microseconds and to ticks, in ticks. */

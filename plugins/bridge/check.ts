@@ -19,7 +19,9 @@ import {
   sandboxInterfaceOf,
   throwDifferences,
 } from "../parts/link/check_link.ts";
-import type { Differences } from "../../cni/call/differences.ts";
+import { Differences } from "../../cni/call/differences.ts";
+import { checkMasqueraded } from "../parts/firewall/masquerade/steps.ts";
+import { attachmentOf } from "../parts/owner/attachment.ts";
 import { withAction } from "../parts/link/configure_link.ts";
 import type { BridgeConfig } from "./schema.ts";
 import { routesToContainers } from "./gateway.ts";
@@ -44,20 +46,40 @@ export interface Checked {
   readonly result: Result;
 }
 
+/**
+ * Checks the leases, the links, the rules against spoofing and the masquerade.
+ *
+ * @throws {CniError} With all differences from ADD's result
+ */
+export async function checkAttachment(checked: Checked): Promise<void> {
+  const { call, settings, result } = checked;
+  const differences = new Differences();
+  if (settings.isLayer3) {
+    await differences.collect(() => call.ipam.check());
+  }
+  const { port, container } = await checkLinks(differences, checked);
+  if (settings.checksSpoofing && port && container) {
+    const { checkSpoofCheck } = await import("./mac_spoofing.ts");
+    const attachment = attachmentOf(call);
+    const end = { hostIfName: port.name, mac: container.mac };
+    await differences
+      .collect(() => checkSpoofCheck(call.hostNetns, attachment, end));
+  }
+  const addresses = result.ips.map(({ address }) => address);
+  await differences.collect(() => checkMasqueraded(call, addresses));
+  differences.throwAny();
+}
+
 /** Both ends of the veth pair; undefined if missing or replaced by another link. */
-export interface CheckedPair {
+interface CheckedPair {
   /** The veth pair's end in the host. */
   readonly port: Link | undefined;
   /** The veth pair's end in the container. */
   readonly container: Link | undefined;
 }
 
-/**
- * Checks the links from the container to the bridge, and their settings.
- *
- * @param differences Collects deviations from ADD's result
- */
-export async function checkLinks(
+/** Checks the links from the container to the bridge, and their settings. */
+async function checkLinks(
   differences: Differences,
   checked: Checked,
 ): Promise<CheckedPair> {
@@ -154,17 +176,14 @@ async function checkPort(
     readonly port: Link;
   },
 ): Promise<void> {
-  const { hairpin, isolated } = checked.settings;
+  const { host: { netns }, settings: { hairpin, isolated } } = checked;
+  const { name: link } = port;
+  const own = { kind: "link", netns: netns.path, link } as const;
   await differences.collect(() => checkConnected(port, container));
   if (bridge !== undefined && port.masterIndex !== bridge.index) {
     differences.add({
-      msg: `"${port.name}" is not a port of "${bridge.name}"`,
-      expected: {
-        kind: "link",
-        netns: checked.host.netns.path,
-        link: port.name,
-        master: bridge.name,
-      },
+      msg: `"${link}" is not a port of "${bridge.name}"`,
+      expected: { ...own, master: bridge.name },
     });
   }
   const options: readonly PortOption[] = [
@@ -175,13 +194,8 @@ async function checkPort(
     const isOn = port.port?.[key];
     if (isOn === isWanted) continue;
     differences.add({
-      msg: `"${port.name}" has ${name} ${isOn ? "on" : "off"}`,
-      expected: {
-        kind: "link",
-        netns: checked.host.netns.path,
-        link: port.name,
-        [key]: isWanted,
-      },
+      msg: `"${link}" has ${name} ${isOn ? "on" : "off"}`,
+      expected: { ...own, [key]: isWanted },
     });
   }
   await differences.collect(() => checkVlans(checked, port));

@@ -35,7 +35,6 @@ import {
 } from "../parts/link/delete_veth.ts";
 import {
   checkCanMasquerade,
-  checkMasqueraded,
   endMasquerade,
   endStaleMasquerades,
   startMasquerade,
@@ -119,26 +118,8 @@ export const bridge: Plugin<BridgeConfig> = definePlugin({
     using sandbox = openSandbox(call.args);
     const prevResult = requirePrevResult(call, "Required prevResult missing");
     const result = ownPartOf(prevResult, call.args);
-    const { checkLinks } = await import("./check.ts");
-    const { Differences } = await import("../../cni/call/differences.ts");
-    const differences = new Differences();
-    if (settings.isLayer3) {
-      await differences.collect(() => call.ipam.check());
-    }
-    const { port, container } = await checkLinks(
-      differences,
-      { host, sandbox, call, settings, result },
-    );
-    if (settings.checksSpoofing && port && container) {
-      const { checkSpoofCheck } = await import("./mac_spoofing.ts");
-      const attachment = attachmentOf(call);
-      const end = { hostIfName: port.name, mac: container.mac };
-      await differences
-        .collect(() => checkSpoofCheck(call.hostNetns, attachment, end));
-    }
-    const addresses = result.ips.map(({ address }) => address);
-    await differences.collect(() => checkMasqueraded(call, addresses));
-    differences.throwAny();
+    const { checkAttachment } = await import("./check.ts");
+    await checkAttachment({ host, sandbox, call, settings, result });
   },
 
   repair: async (call, scope) =>

@@ -11,6 +11,7 @@
  */
 
 import { CniError, ErrorCode } from "../../base/error.ts";
+import { Differences } from "../../cni/call/differences.ts";
 import { type Call, definePlugin, type Plugin } from "../../cni/plugin.ts";
 import { emptyResult, type Result } from "../../cni/result/result.ts";
 import { SPEC_VERSIONS } from "../../cni/version.ts";
@@ -58,7 +59,6 @@ export const loopback: Plugin = definePlugin({
   },
 
   async check(call): Promise<void> {
-    const { Differences } = await import("../../cni/call/differences.ts");
     using sandbox = openSandbox(call.args);
     const link = sandbox.link.get(NAME);
     const differences = new Differences();

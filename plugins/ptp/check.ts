@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { CmdArgs } from "../../cni/call/args.ts";
+import type { Call } from "../../cni/plugin.ts";
 import type { Result } from "../../cni/result/result.ts";
 import type { Link } from "../../ffi/rtnl/link.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
@@ -18,34 +18,47 @@ import {
   compareLink,
   sandboxInterfaceOf,
 } from "../parts/link/check_link.ts";
-import type { Differences } from "../../cni/call/differences.ts";
-import { ownPartOf } from "../parts/sandbox/prev_result.ts";
+import { Differences } from "../../cni/call/differences.ts";
+import { checkMasqueraded } from "../parts/firewall/masquerade/steps.ts";
+import { addressesOf, ownPartOf } from "../parts/sandbox/prev_result.ts";
 import {
   containerRoute,
   gatewayRoutes,
   gatewaysOf,
   routedIpsOf,
 } from "./routing.ts";
+import type { PtpConfig } from "./schema.ts";
 
 /** Both ends of the pair. */
 const VETH = { kind: "veth" };
 
-/** The data to compare: both namespaces and the result of ADD. */
+/** The data to compare. */
 export interface Checked {
   /** The host's namespace. */
   readonly host: Rtnl;
   /** The container's namespace. */
   readonly sandbox: Rtnl;
+  /** The CHECK. */
+  readonly call: Call<PtpConfig>;
   readonly prevResult: Result;
-  readonly args: CmdArgs;
 }
 
 /**
- * Checks both ends of the veth pair.
+ * Checks the leases, both ends of the veth pair and the masquerade.
  *
- * @param differences Collects deviations from ADD's result
+ * @throws {CniError} With all differences from ADD's result
  */
-export async function checkEnds(
+export async function checkAttachment(checked: Checked): Promise<void> {
+  const { call, prevResult } = checked;
+  const differences = new Differences();
+  await differences.collect(() => call.ipam.check());
+  await checkEnds(differences, checked);
+  const addresses = addressesOf(prevResult, call.args);
+  await differences.collect(() => checkMasqueraded(call, addresses));
+  differences.throwAny();
+}
+
+async function checkEnds(
   differences: Differences,
   checked: Checked,
 ): Promise<void> {
@@ -65,9 +78,9 @@ export async function checkEnds(
 
 function findContainerEnd(
   differences: Differences,
-  { sandbox, prevResult, args }: Checked,
+  { sandbox, call, prevResult }: Checked,
 ): Link {
-  const expected = sandboxInterfaceOf(prevResult, args);
+  const expected = sandboxInterfaceOf(prevResult, call.args);
   return compareLink(differences, sandbox, expected, VETH);
 }
 
@@ -88,10 +101,10 @@ function findHostEnd(
  */
 async function checkContainerEnd(
   differences: Differences,
-  { sandbox, prevResult, args }: Checked,
+  { sandbox, call, prevResult }: Checked,
   link: Link,
 ): Promise<void> {
-  const own = ownPartOf(prevResult, args);
+  const own = ownPartOf(prevResult, call.args);
   const ips = routedIpsOf(own);
   const addresses = ips.map(({ address }) => address);
   await differences.collect(() => checkAddresses(sandbox, link, addresses));
@@ -105,10 +118,10 @@ async function checkContainerEnd(
 /** Checks the gateways' addresses, the routes to the container, and forwarding. */
 async function checkHostEnd(
   differences: Differences,
-  { host, prevResult, args }: Checked,
+  { host, call, prevResult }: Checked,
   link: Link,
 ): Promise<void> {
-  const ips = routedIpsOf(ownPartOf(prevResult, args));
+  const ips = routedIpsOf(ownPartOf(prevResult, call.args));
   const gateways = gatewaysOf(ips).map(Cidr.host);
   const destinations = ips.map(({ address }) => Cidr.host(address.ip));
   const routes = destinations.map((destination) => ({ destination }));

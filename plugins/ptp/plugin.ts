@@ -30,15 +30,11 @@ import { checkRouteValues } from "../parts/link/configure_link.ts";
 import { ensureForwarding } from "../parts/address/ip_forward.ts";
 import {
   checkCanMasquerade,
-  checkMasqueraded,
   endMasquerade,
   endStaleMasquerades,
   startMasquerade,
 } from "../parts/firewall/masquerade/steps.ts";
-import {
-  addressesOf,
-  requirePrevResult,
-} from "../parts/sandbox/prev_result.ts";
+import { requirePrevResult } from "../parts/sandbox/prev_result.ts";
 import { checkIfNameIsFree, openSandbox } from "../parts/sandbox/sandbox.ts";
 import { connectVeth, describeVeth, lookUpVeth } from "../parts/link/veth.ts";
 import type { PtpConfig } from "./schema.ts";
@@ -104,19 +100,8 @@ export const ptp: Plugin<PtpConfig> = definePlugin({
       call,
       "ptp: Required prevResult missing",
     );
-    const { checkEnds } = await import("./check.ts");
-    const { Differences } = await import("../../cni/call/differences.ts");
-    const differences = new Differences();
-    await differences.collect(() => call.ipam.check());
-    await checkEnds(differences, {
-      host,
-      sandbox,
-      prevResult,
-      args: call.args,
-    });
-    const addresses = addressesOf(prevResult, call.args);
-    await differences.collect(() => checkMasqueraded(call, addresses));
-    differences.throwAny();
+    const { checkAttachment } = await import("./check.ts");
+    await checkAttachment({ call, host, sandbox, prevResult });
   },
 
   repair: async (call, scope) =>

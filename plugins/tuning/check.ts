@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Difference } from "../../cni/call/differences.ts";
+import { type Difference, Differences } from "../../cni/call/differences.ts";
 import type { NetNs } from "../../ffi/netns.ts";
 import type { Rtnl } from "../../ffi/rtnl/mod.ts";
 import { checkFailure, throwDifferences } from "../parts/link/check_link.ts";
@@ -16,11 +16,25 @@ import {
 import { readValue, type Sysctl } from "./sysctls.ts";
 
 /**
- * Checks kernel parameters, as far as they can be read.
+ * Checks kernel parameters, as far as they can be read, and the interface.
  *
- * @throws {CniError} 999 if any have another value
+ * @throws {CniError} 999 with all differences
  */
-export function checkSysctls(
+export async function checkSettings(
+  sandbox: Rtnl,
+  ifName: string,
+  { sysctls, link }: {
+    readonly sysctls: readonly Sysctl[];
+    readonly link: LinkSettings;
+  },
+): Promise<void> {
+  const differences = new Differences();
+  await differences.collect(() => checkSysctls(sandbox.netns, sysctls));
+  await differences.collect(() => checkTunedLink(sandbox, ifName, link));
+  differences.throwAny();
+}
+
+function checkSysctls(
   netns: NetNs,
   sysctls: readonly Sysctl[],
 ): void {
@@ -49,12 +63,7 @@ const NAMES: Readonly<Partial<Record<keyof LinkSettings, string>>> = {
   txQLen: "Transmit Queue Length",
 };
 
-/**
- * Checks the configured settings of the container's interface.
- *
- * @throws {CniError} 999 if it does not exist, or has other settings
- */
-export function checkTunedLink(
+function checkTunedLink(
   { link }: Rtnl,
   ifName: string,
   wanted: LinkSettings,

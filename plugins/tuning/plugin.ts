@@ -61,14 +61,9 @@ export const tuning: Plugin<TuningConfig> = definePlugin({
   async check(call): Promise<void> {
     const { sysctls, link } = settingsOf(call);
     requirePrevResult(call, NOT_CHAINED);
-    const { checkTunedLink, checkSysctls } = await import("./check.ts");
-    const { Differences } = await import("../../cni/call/differences.ts");
+    const { checkSettings } = await import("./check.ts");
     using sandbox = openSandbox(call.args);
-    const differences = new Differences();
-    await differences.collect(() => checkSysctls(sandbox.netns, sysctls));
-    await differences
-      .collect(() => checkTunedLink(sandbox, call.args.ifName, link));
-    differences.throwAny();
+    await checkSettings(sandbox, call.args.ifName, { sysctls, link });
   },
 
   repair: async (call, scope) =>
