@@ -71,6 +71,22 @@ export function testMasquerade(type: string, makeConfig: MakeConfig): void {
     }
   });
 
+  test("gc() ends it although the key was removed", async (t) => {
+    for (const backend of ["nftables", "iptables"]) {
+      await t.step(backend, async () => {
+        using scene = makeScene(backend);
+        await scene.succeed("ADD");
+        await scene.succeed("GC", {
+          cniVersion: "1.1.0",
+          ipMasq: undefined,
+          ipMasqBackend: undefined,
+          "cni.dev/valid-attachments": [],
+        });
+        assertEquals(scene.rules, "");
+      });
+    }
+  });
+
   test("add() masquerades some families only, and with an outbound address", async (t) => {
     for (const backend of ["nftables", "iptables"]) {
       await t.step(backend, async () => {

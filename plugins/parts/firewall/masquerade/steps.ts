@@ -1,6 +1,8 @@
 /**
  * The masquerade as steps of plugins' commands. A step does nothing, and loads
- * no further code, unless the configuration sets `ipMasq`.
+ * no further code, unless the configuration sets `ipMasq`. Only GC also ends
+ * masquerades that the configuration no longer mentions: DEL would have to load the
+ * code of all backends to find one.
  *
  * @module
  */
@@ -115,8 +117,8 @@ export async function checkCanMasquerade(
 export async function endStaleMasquerades(
   call: MasqueradingCall,
 ): Promise<void> {
-  const { config, network, validAttachments } = call;
-  if (!config.ipMasq || validAttachments === undefined) return;
+  const { network, validAttachments } = call;
+  if (validAttachments === undefined) return;
   const { collectMasqueradeGarbage } = await import("./mod.ts");
   await collectMasqueradeGarbage(hostOf(call), network, validAttachments);
 }
