@@ -1242,6 +1242,8 @@ onNode("cni suggests root if a permission is missing", async (host, t) => {
       await host.run(["chmod", "0755", "/var/lib/cni/results", ...directories]);
       const doctor = await asNobody("doctor");
       assertMatch(doctor.stdout, /Not checked: .*not-ready.*; run it as root/);
+      const waiting = await asNobody("doctor", "--wait", "0");
+      assertEquals([doctor.code, waiting.code], [3, 3]);
     },
   });
   // Root's home may be closed to others.

@@ -38,7 +38,7 @@ export async function enable(call: CniCall): Promise<Output> {
   await service.enable(executable);
   if (service.isLive) return report("started");
   const pid = await findDaemonProcess(call.signal);
-  return { ...report("installed"), note: noteNotStarted(executable, pid) };
+  return { ...report("unit installed"), note: noteNotStarted(executable, pid) };
 }
 
 /** Stops the daemon, and no longer starts it at boot. Fails if systemd did not start the daemon that runs. */

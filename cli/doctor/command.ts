@@ -58,26 +58,34 @@ export async function doctor(
     const { tryNetworks } = await import("./try/command.ts");
     return await tryNetworks(call, replaced);
   }
-  if (flags.wait === undefined) return await checkNode(call, replaced);
-  return await waitUntilWell(call, replaced);
-}
-
-async function checkNode(
-  call: CniCall,
-  replaced: Replaced,
-): Promise<Output> {
-  const { env, signal, flags } = call;
-  const options = {
-    directories: readDirectories(call),
-    env,
-    signal,
-    ...replaced,
-  };
-  using node = new NodeReader(options);
   if (flags.pod !== undefined) {
     const { probePod } = await import("../probe/pod.ts");
+    using node = new NodeReader(readerOptions(call, replaced));
     return await probePod(node, call);
   }
+  if (flags.wait !== undefined) return await waitUntilWell(call, replaced);
+  return (await checkNode(call, replaced)).output;
+}
+
+function readerOptions(
+  call: CniCall,
+  replaced: Replaced,
+): ConstructorParameters<typeof NodeReader>[0] {
+  const { env, signal } = call;
+  return { directories: readDirectories(call), env, signal, ...replaced };
+}
+
+/** A run of the checks. */
+interface Checked {
+  readonly output: Output;
+  /** Whether it found nothing wrong, except what this user cannot check at all. */
+  readonly isWell: boolean;
+}
+
+async function checkNode(call: CniCall, replaced: Replaced): Promise<Checked> {
+  const { signal, flags } = call;
+  const options = readerOptions(call, replaced);
+  using node = new NodeReader(options);
   call.onProgress?.("Checking the node");
   const diagnosis = await diagnose(node);
   const fixed = flags.fix ? await fixAll(diagnosis.findings, signal) : [];
@@ -106,9 +114,10 @@ async function waitUntilWell(
       call.timeoutMs === 0 ? undefined : deadline(call.timeoutMs),
       call.interrupt,
     );
-    const output = await checkNode({ ...call, signal: limit.signal }, replaced);
+    const limited = { ...call, signal: limit.signal };
+    const { output, isWell } = await checkNode(limited, replaced);
     const leftMs = endMs - performance.now();
-    if (output.exitCode === EXIT.well || leftMs <= 0) return output;
+    if (isWell || leftMs <= 0) return output;
     if (call.interrupt.aborted) return output;
     call.onProgress?.("Waiting until nothing is wrong");
     await pause(Math.min(BETWEEN_RUNS_MS, leftMs), call.interrupt);
@@ -125,7 +134,7 @@ function report(
   { findings, unchecked }: Diagnosis,
   fixed: readonly Fixed[],
   summary: readonly Line[],
-): Output {
+): Checked {
   const count = (severity: DiagnosedFinding["severity"]): number =>
     findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings] = [count("error"), count("warning")];
@@ -135,7 +144,7 @@ function report(
     fixed.some(({ failure }) => failure !== undefined);
   const isWhole = unchecked.length === 0;
   const shown = collapse(findings);
-  return {
+  const output: Output = {
     json: {
       version: JSON_VERSION,
       ok: !isWrong && isWhole,
@@ -163,6 +172,8 @@ function report(
       ].join("\n\n"),
     exitCode: isWrong ? EXIT.wrong : isWhole ? EXIT.well : EXIT.unchecked,
   };
+  const isWell = !isWrong && unchecked.every(({ isDenied }) => isDenied);
+  return { output, isWell };
 }
 
 /** Version of the document: it grows if something is removed or changes its meaning. */

@@ -155,7 +155,7 @@ async function updateDaemon(
   if (own !== undefined) {
     return await restartOwn(call, executable, own) ?? report;
   }
-  return report?.change === "installed"
+  return report?.change === "unit installed"
     ? { ...report, pid: await findDaemonProcess(signal) }
     : report;
 }

@@ -801,7 +801,7 @@ Deno.test({
       "$0/cni" uninstall "$0"
       ${BIN}/cni daemon status`;
     const [text, notes] = await runAlone(script, node.bin);
-    assertMatch(text, /^daemon installed$/m);
+    assertMatch(text, /^daemon unit installed$/m);
     for (const directory of [node.bin, "/opt/cni/bin"]) {
       assertStringIncludes(
         notes,
@@ -881,9 +881,9 @@ Deno.test({
       cat /run/log`;
     const [text, notes] = await runAlone(script, node.bin);
     assertEquals(text.match(/^daemon .*/mg)?.map((row) => row.split(/ +/)[1]), [
-      "installed",
+      "unit",
       "failed",
-      "installed",
+      "unit",
     ]);
     assertEquals(text.match(/^--root=.*/mg), [
       "--root=/ enable cni-daemon.service",

@@ -51,7 +51,7 @@ export type ServiceChange =
   | "started"
   | "restarted"
   /** Its unit is in place, in a root in which systemd does not run. */
-  | "installed"
+  | "unit installed"
   | "unchanged"
   /** An administrator has disabled it. */
   | "disabled"
@@ -59,7 +59,7 @@ export type ServiceChange =
   | "removed";
 
 /**
- * Explains `installed`: who starts the daemon of an executable.
+ * Explains `unit installed`: who starts the daemon of an executable.
  *
  * @param pid A daemon that runs already
  */
@@ -186,7 +186,7 @@ export class DaemonService {
     withIoFailure(`write "${UNIT_PATH}"`, requireOwnUnit);
     const isUnitThere = isUnit(formatUnit(executable));
     if (!this.isLive) {
-      return isUnitThere || isMasked() ? "unchanged" : "installed";
+      return isUnitThere || isMasked() ? "unchanged" : "unit installed";
     }
     const { load, file, pid } = await this.read();
     if (load === "masked" || file === "disabled") return "disabled";

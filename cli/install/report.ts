@@ -160,7 +160,7 @@ function explainFiles(
     name === EXECUTABLE && (change === "updated" || change === "replaced")
   );
   if (
-    (daemon === undefined || daemon.change === "installed") && isUpdate &&
+    (daemon === undefined || daemon.change === "unit installed") && isUpdate &&
     ifPossible(() => Deno.lstatSync(DEFAULT_SOCKET))
   ) {
     notes.push("Restart the node daemon: it still runs the old executable");
@@ -183,7 +183,7 @@ function explainDaemon(
   }
   const { change, pid, problem } = daemon;
   return [
-    ...change === "installed" ? [noteNotStarted(executable, pid)] : [],
+    ...change === "unit installed" ? [noteNotStarted(executable, pid)] : [],
     ...change === "running" && pid
       ? [isInstall ? noteLeftAlone(executable, pid) : noteStillRuns(pid)]
       : [],

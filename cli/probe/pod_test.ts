@@ -5,7 +5,9 @@ import type { ShownCause, ShownProbe } from "./show.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { chooseStyle } from "../../base/command_line/style.ts";
 import { DoctorScene } from "../doctor/testing/scene.ts";
+import { validate } from "../../tests/_harness/json_schema.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
+import schema from "./pod.schema.json" with { type: "json" };
 
 const NEEDS = allOf(needsRuleTools, needsInetRules);
 const WEB = "default/web", DB = "default/db";
@@ -182,6 +184,7 @@ async function probePod(
   flags: { readonly to?: string; readonly from?: string } = {},
 ): Promise<Shown> {
   const { json, exitCode } = await scene.doctor({ pod, ...flags } as CniFlags);
+  assertEquals(await validate(json, schema), []);
   const shown = json as Shown;
   assertEquals(exitCode, shown.ok ? 0 : 1);
   return shown;
