@@ -87,7 +87,7 @@ interface Build {
  * How much code an executable of this project may have, in bytes. With the real
  * denort each start reads all of it, which takes some 5 ms for a MiB.
  */
-const BUDGET_BYTES = 1218 * 2 ** 10;
+const BUDGET_BYTES = 1222 * 2 ** 10;
 
 /**
  * @param entry What is from outside the project is as large as its author likes
