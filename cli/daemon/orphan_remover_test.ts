@@ -2,6 +2,7 @@
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { createLog } from "../../base/log/log.ts";
+import { OWN_NETNS } from "../../cni/call/own_netns.ts";
 import type { EndedCall } from "../../daemon/server/call.ts";
 import { ORPHAN_KINDS } from "../../metadata/orphans.ts";
 import { eventually } from "../../tests/_harness/eventually.ts";
@@ -60,7 +61,7 @@ class Scene implements AsyncDisposable {
   constructor(retryMs = 3_600_000) {
     this.remover = new OrphanRemover({
       directories: this.directories,
-      search: {} as OrphanSearchOptions,
+      search: { hostNetns: OWN_NETNS } as OrphanSearchOptions,
       log: createLog({}, (text) => this.logs.push(text)),
       remove: (search): Promise<Removal[]> => {
         this.searches.push(search);
@@ -161,13 +162,22 @@ test("OrphanRemover searches after a call that failed", async () => {
   await scene.untilSearches(3);
   scene.note("DEL", "/run/no-such-netns", 11);
   await scene.untilSearches(4);
-  // Its namespace exists: it is about to be tried again.
-  scene.note("ADD", "/proc/self/ns/net", 11);
+  // Its namespace exists, and is not the host's: it is about to be tried again.
+  scene.note("ADD", "/proc/self/ns/mnt", 11);
   scene.note("CHECK", "/run/no-such-netns", 11);
   scene.note("ADD", "/run/no-such-netns", -1);
   scene.note("DEL", "/run/another", 11);
   await scene.untilSearches(5);
   assertEquals(scene.searches.length, 5);
+});
+
+test("OrphanRemover searches if a namespace's path leads to the host's namespace", async () => {
+  await using scene = new Scene();
+  await scene.untilSearches(2);
+  const netns = `${scene.directory}/reused`;
+  Deno.symlinkSync("/proc/self/ns/net", netns);
+  scene.note("ADD", netns, 11);
+  await scene.untilSearches(3);
 });
 
 test("OrphanRemover searches with the configurations of the latest calls", async () => {
