@@ -66,6 +66,7 @@ export type {
   GivenRange,
   GivenSubnet,
   GoDifference,
+  LinkKey,
   Lint,
   Linted,
   LowerLink,
@@ -75,6 +76,7 @@ export type {
   PluginStatus,
   PluginTrait,
   Runs,
+  SegmentKeys,
   StartingConf,
 } from "./metadata/plugin_metadata.ts";
 export {

@@ -181,12 +181,15 @@ export interface NetworkTopology {
 
 /** A key that names a link of the host, and its default. */
 export interface LinkKey {
+  /** The key. */
   readonly key: string;
+  /** The link's name if the key is missing. */
   readonly usual?: string;
 }
 
 /** The keys that decide on the segment of the host's network that containers join. */
 export interface SegmentKeys {
+  /** The key that names the host's link. */
   readonly link: LinkKey;
   /** The key with the VLAN ID of the containers' frames. */
   readonly vlan?: string;
