@@ -37,6 +37,7 @@ const LIST = "git -c safe.directory=* ls-files -z --";
 const LISTS = [
   "plugins/lists/loaders.ts",
   "plugins/lists/metadata.ts",
+  "plugins/lists/traits.ts",
 ];
 
 interface Output {

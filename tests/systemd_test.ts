@@ -219,7 +219,7 @@ Deno.test({
       ! test -e ${UNIT} && /mnt/cni install /tmp/bin && ! test -e ${UNIT}`,
     );
     assertEquals(code, 0, text);
-    assertMatch(text, /^daemon {6}installed$/m);
+    assertMatch(text, /^daemon {6}unit installed$/m);
     assertMatch(text, /^daemon {6}removed$/m);
     assertMatch(text, /^The node daemon is not started: systemd, which .* /m);
     assertStringIncludes(text, "ExecStart=/opt/cni/bin/cni daemon\n");
