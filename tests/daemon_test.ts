@@ -629,7 +629,20 @@ const stoppedInDel: [type: string, config: Record<string, unknown>][] = [
       portMappings: [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }],
     },
   }],
-  ["firewall", { ...CHAINED, type: "firewall" }],
+  // Only the program removes the rules of an ingress policy.
+  ["firewall", {
+    ...CHAINED,
+    type: "firewall",
+    ingressPolicy: "same-bridge",
+    prevResult: {
+      cniVersion: "1.0.0",
+      interfaces: [
+        { name: "veth0" },
+        { name: "eth0", sandbox: "/run/netns/none" },
+      ],
+      ips: [{ address: "10.1.2.3/24", interface: 1 }],
+    },
+  }],
 ];
 
 rootTest(

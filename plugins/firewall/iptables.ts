@@ -54,6 +54,7 @@ import {
   listRules,
   listTable,
   lockSharedChains,
+  type RulePlan,
   type Wanted,
 } from "../parts/firewall/iptables/rules.ts";
 import { SharedRuns } from "../parts/firewall/iptables/shared_runs.ts";
@@ -170,13 +171,32 @@ const additions = new SharedRuns<
 >(async (requests) => {
   const [{ iptables }] = requests;
   const wanted = joinWanted(requests.map(({ wanted }) => wanted));
-  using _lock = await lockSharedChains(iptables);
-  await changeRules(
-    iptables,
-    async () => missingOf(await listTable(iptables), wanted),
-  );
+  const plan = async (): Promise<string[]> =>
+    missingOf(await listTable(iptables), wanted);
+  const changes = await plan();
+  if (changes.every(isOfAddress)) {
+    await changeRules(iptables, firstly(changes, plan));
+  } else {
+    using _lock = await lockSharedChains(iptables);
+    await changeRules(iptables, plan);
+  }
   return requests.map(() => {});
 }, FAILURES);
+
+/** Reports whether a change concerns no other attachment. */
+function isOfAddress(change: string): boolean {
+  return change.startsWith(`-A ${PRIVATE} `);
+}
+
+/** Returns a plan whose first changes are known. */
+function firstly(changes: readonly string[], plan: RulePlan): RulePlan {
+  let known: readonly string[] | undefined = changes;
+  return async () => {
+    const next = known ?? await plan();
+    known = undefined;
+    return next;
+  };
+}
 
 /** Removes the rules that name a link. */
 async function removePolicy(iptables: Iptables, link: string): Promise<void> {

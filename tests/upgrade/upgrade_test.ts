@@ -258,11 +258,11 @@ const ELSEWHERE:
       "tests/cross_parity_test.ts",
       "adds, ${other} checks and deletes",
     ],
-    ["leases", "ipam/host_local/parity_test.ts", "end each other's leases"],
+    ["leases", "ipam/host_local/parity_test.ts", "release each other's leases"],
     [
       "a large directory of leases",
       "ipam/host_local/parity_test.ts",
-      "share a large directory",
+      "run in turn in a large directory",
     ],
     ["libcni's cache", "cli/cnitool_parity_test.ts", "(${name})"],
     [
@@ -298,7 +298,7 @@ const ELSEWHERE:
     ],
     ["vrf", "plugins/vrf/parity_test.ts", "is checked and deleted by"],
     ["tap, dummy", "tests/own_link_parity_test.ts", "creates, ${"],
-    ["dhcp's daemon", "ipam/dhcp/parity_test.ts", "dhcp meets the daemon of"],
+    ["dhcp's daemon", "ipam/dhcp/parity_test.ts", "dhcp refuses the daemon of"],
     [
       "flannel's files",
       "tests/conformance/flannel_test.ts",
