@@ -127,7 +127,7 @@ export class CniError extends Error {
   }
 }
 
-/** Creates the error of a configuration that is not valid: code 7. */
+/** Creates the error for an invalid configuration (code 7). */
 export function invalidConfig(
   message: string,
   options?: ConstructorParameters<typeof CniError>[2],

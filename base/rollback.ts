@@ -137,7 +137,8 @@ export async function tryAll(
 /**
  * Returns a function that runs a step and collects its failure.
  *
- * @returns Its optional message becomes a failure whose cause is the step's
+ * @returns The optional message becomes the failure's text, with the step's error as its
+ *   cause
  */
 export function attemptInto(
   failures: unknown[],

@@ -36,7 +36,7 @@ export type PluginStatus = "stable" | "experimental";
  *
  * Other plugins:
  *
- * - `records STATUS`: it writes what STATUS gets, so tools do not run it.
+ * - `records STATUS`: it records the input of STATUS, so tools do not run it.
  * - `routes each address`: the node gets a route to each of its addresses.
  * - `runs listed plugins`: tools list what it runs as plugins of the same network or
  *   as other networks.

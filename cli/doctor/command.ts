@@ -78,7 +78,7 @@ function readerOptions(
 /** A run of the checks. */
 interface Checked {
   readonly output: Output;
-  /** Whether it found nothing wrong, except what this user cannot check at all. */
+  /** Whether nothing is wrong, apart from checks that this user is not permitted to run. */
   readonly isWell: boolean;
 }
 

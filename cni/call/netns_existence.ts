@@ -1,11 +1,11 @@
 /**
- * Whether a container's network namespace still exists. What can be found out depends
- * on what is known of it: its path, its ID, or both.
+ * Whether a container's network namespace still exists. What can be determined depends
+ * on what is known about it: its path, its ID, or both.
  *
  * @module
  */
 
-import { ifPossible, unlessMissing } from "../../base/files/io.ts";
+import { ifPossible, unlessUnreachable } from "../../base/files/io.ts";
 import {
   fileIdOf,
   findBootId,
@@ -29,7 +29,7 @@ export function leadsToSandbox(
   const host = findHostId(hostNetns);
   if (path === "" || host === undefined) return undefined;
   return ifPossible(() => {
-    const id = unlessMissing(() => fileIdOf(Deno.statSync(path)));
+    const id = unlessUnreachable(() => fileIdOf(Deno.statSync(path)));
     return id !== host && isNamespace(id);
   });
 }

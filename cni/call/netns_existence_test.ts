@@ -11,15 +11,17 @@ import {
 } from "./netns_existence.ts";
 
 rootTest(
-  "leadsToSandbox() tells a namespace from what one leaves",
+  "leadsToSandbox() separates namespaces from paths of deleted ones",
   async (t) => {
     using hosts = TestHosts.create();
     const { directory, sandbox, host } = hosts;
     await Deno.writeTextFile(`${directory}/unmounted`, "");
+    await Deno.symlink("loop", `${directory}/loop`);
     const rows: [string, string, boolean | undefined][] = [
       ["a namespace", sandbox.path, true],
       ["no path", "", undefined],
-      ["a path that cannot be followed", `${directory}/unmounted/x`, undefined],
+      ["a path that cannot be followed", `${directory}/loop`, undefined],
+      ["a path through a file", `${directory}/unmounted/x`, false],
       ["nothing", `${directory}/gone`, false],
       ["the file that it was mounted on", `${directory}/unmounted`, false],
       ["the host's own namespace", host.path, false],

@@ -81,7 +81,7 @@ export async function runCall(
  * - `attached`: it has attached the container
  * - `refused`: it did not attach the container, whose interface may belong to an earlier
  *   ADD
- * - `failed`: by itself; it has undone its own part
+ * - `failed`: it failed on its own, and has undone its own part
  * - `interrupted`: it was given up; a program or a server for which it waited may continue
  */
 type AddEnd = "attached" | "refused" | "failed" | "interrupted";

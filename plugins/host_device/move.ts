@@ -223,7 +223,7 @@ export function moveOut(
 /**
  * Deletes the links that the container has created on the device, such as a macvlan.
  * They would remain in the container, which could still send and receive over the
- * device. Since the device has left, the container can create no more.
+ * device. Once the device has left, the container cannot create any more of them.
  */
 function deleteUpperLinks(
   { host, sandbox }: Namespaces,

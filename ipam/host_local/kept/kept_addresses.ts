@@ -4,7 +4,7 @@
  * - persistent addresses, for the next container of a pod's name
  * - addresses that are set aside, because another machine has them
  *
- * A full range gives both away.
+ * If a range is full, both kinds can be reassigned.
  *
  * @module
  */

@@ -20,6 +20,7 @@ rootTest(
     using hosts = TestHosts.create();
     const file = `${hosts.directory}/file`;
     await Deno.writeTextFile(file, "");
+    await Deno.symlink("loop", `${hosts.directory}/loop`);
     const evidence = await NodeEvidence.gather({
       hostNetns: hosts.host.path,
       caches: [],
@@ -28,7 +29,8 @@ rootTest(
     });
     const rows: [path: string, isAlive: boolean][] = [
       [hosts.sandbox.path, true],
-      [`${file}/x`, true],
+      [`${hosts.directory}/loop`, true],
+      [`${file}/x`, false],
       [file, false],
       [`${file}-missing`, false],
       [hosts.host.path, false],

@@ -1,8 +1,8 @@
 /**
  * The masquerade as steps of plugins' commands. A step does nothing, and loads
- * no further code, unless the configuration sets `ipMasq`. Only GC also ends
- * masquerades that the configuration no longer mentions: DEL would have to load the
- * code of all backends to find one.
+ * no further code, unless the configuration sets `ipMasq`. Only GC also removes
+ * masquerades that the configuration no longer mentions, because DEL would have to
+ * load the code of all backends to find one.
  *
  * @module
  */
