@@ -18,7 +18,7 @@
  * @module
  */
 
-import { optional } from "../cni/config/types.ts";
+import { type Attachment, optional } from "../cni/config/types.ts";
 import type { Result } from "../cni/result/result.ts";
 import { dirname, join } from "@std/path/posix";
 import { CniError, ErrorCode } from "../base/error.ts";
@@ -97,7 +97,7 @@ export class AttachmentCache {
    * @throws {CniError} 4 if a name is empty or contains `/` or NUL, or the
    *   names are too long together
    */
-  pathOf(key: AttachmentKey): string {
+  pathOf(key: Attachment): string {
     const path = this.#path(key);
     const { length } = new TextEncoder().encode(nameOf(key));
     if (length <= NAME_BYTES) return path;
@@ -114,7 +114,7 @@ export class AttachmentCache {
    *
    * @throws {CniError} 4 as {@linkcode pathOf}
    */
-  stepsPathOf(key: AttachmentKey): string {
+  stepsPathOf(key: Attachment): string {
     this.pathOf(key);
     const { network, containerId, ifName } = key;
     const name = `${network}:${containerId}:${ifName}`;
@@ -142,7 +142,7 @@ export class AttachmentCache {
    * @returns False if the attachment is not cached; nothing is written then
    * @throws {CniError} 4 as {@linkcode pathOf}, 5 if it cannot be written
    */
-  replaceResult(key: AttachmentKey, result: JsonObject): boolean {
+  replaceResult(key: Attachment, result: JsonObject): boolean {
     const found = readAttachment(this.pathOf(key));
     if (found === undefined || !belongsTo(key, found)) return false;
     this.writeAttachment(found, result);
@@ -156,7 +156,7 @@ export class AttachmentCache {
    *   file cannot be read
    * @throws {CniError} 4 as {@linkcode pathOf}, 6 if the file is malformed
    */
-  readResult(key: AttachmentKey): JsonObject | undefined {
+  readResult(key: Attachment): JsonObject | undefined {
     const bytes = this.#read(key);
     if (bytes === undefined) return undefined;
     const found = withMessage(
@@ -177,7 +177,7 @@ export class AttachmentCache {
    *   that version
    */
   findResult(
-    key: AttachmentKey,
+    key: Attachment,
     cniVersion: string,
   ): AttachmentResult | undefined {
     const document = this.readResult(key);
@@ -202,7 +202,7 @@ export class AttachmentCache {
    * @throws {CniError} 4 as {@linkcode pathOf}, 6 if the file is malformed or
    *   holds only a result
    */
-  readConfig(key: AttachmentKey): CachedRequest | undefined {
+  readConfig(key: Attachment): CachedRequest | undefined {
     const bytes = this.#read(key);
     if (bytes === undefined) return undefined;
     const found = withMessage(
@@ -285,14 +285,14 @@ export class AttachmentCache {
    *
    * @throws {CniError} 4 as {@linkcode pathOf}, 5 if the file cannot be removed
    */
-  remove(key: AttachmentKey): void {
+  remove(key: Attachment): void {
     const path = this.#path(key);
     const found = readAttachment(path);
     if (found !== undefined && !belongsTo(key, found)) return;
     removeIfThere(path);
   }
 
-  #path(key: AttachmentKey): string {
+  #path(key: Attachment): string {
     const { network, containerId, ifName } = key;
     if ([network, containerId, ifName].includes("")) {
       throw new CniError(
@@ -308,7 +308,7 @@ export class AttachmentCache {
   }
 
   /** Reads a file; undefined if it is absent or empty. */
-  #read(key: AttachmentKey): Uint8Array | undefined {
+  #read(key: Attachment): Uint8Array | undefined {
     return readIfPossible(this.#path(key))?.bytes;
   }
 
@@ -321,12 +321,12 @@ export class AttachmentCache {
   }
 }
 
-function nameOf({ network, containerId, ifName }: AttachmentKey): string {
+function nameOf({ network, containerId, ifName }: Attachment): string {
   return `${network}-${containerId}-${ifName}`;
 }
 
 function unusable(
-  { network, containerId, ifName }: AttachmentKey,
+  { network, containerId, ifName }: Attachment,
   why: string,
 ): CniError {
   const names = [network, containerId, ifName].map((name) =>
@@ -341,7 +341,7 @@ function unusable(
 /**
  * Reports whether a file belongs to an attachment, according to its content.
  */
-function belongsTo(key: AttachmentKey, found: AttachmentKey): boolean {
+function belongsTo(key: Attachment, found: Attachment): boolean {
   const names = ["network", "containerId", "ifName"] as const;
   return names.every((name) => [key[name], ""].includes(found[name]));
 }
@@ -381,16 +381,6 @@ function withMessage<T>(message: string, run: () => T): T {
   }
 }
 
-/** Identifies an attachment. */
-export interface AttachmentKey {
-  /** Name of the network. */
-  readonly network: string;
-  /** CNI_CONTAINERID. */
-  readonly containerId: string;
-  /** CNI_IFNAME. */
-  readonly ifName: string;
-}
-
 /** The input of ADD, which DEL and CHECK need again. */
 export interface CachedRequest {
   /** The network's configuration as it was loaded, byte for byte. */
@@ -402,7 +392,7 @@ export interface CachedRequest {
 }
 
 /** An attachment as its runtime describes it. */
-export interface DescribedAttachment extends AttachmentKey, CachedRequest {
+export interface DescribedAttachment extends Attachment, CachedRequest {
   /** CNI_NETNS; "" for none. */
   readonly netns: string;
 }
@@ -493,7 +483,7 @@ export function decodeDocument(
 }
 
 /** The result in a file, and its attachment as far as the file names it. */
-export interface OwnedResult extends AttachmentKey {
+export interface OwnedResult extends Attachment {
   /** The result in its own version; undefined if absent. */
   readonly result: JsonObject | undefined;
 }
@@ -525,7 +515,7 @@ function keyIn(
   { networkName, containerId, ifName }: Readonly<
     Record<"networkName" | "containerId" | "ifName", string>
   >,
-): AttachmentKey {
+): Attachment {
   return { network: networkName, containerId, ifName };
 }
 

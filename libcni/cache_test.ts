@@ -9,11 +9,8 @@ import { join } from "@std/path/posix";
 import { CniError, describeError, ErrorCode } from "../base/error.ts";
 import type { JsonObject } from "../base/json/json.ts";
 import { SPEC_VERSIONS } from "../cni/version.ts";
-import {
-  AttachmentCache,
-  type AttachmentKey,
-  type DescribedAttachment,
-} from "./cache.ts";
+import { AttachmentCache, type DescribedAttachment } from "./cache.ts";
+import type { Attachment } from "../cni/config/types.ts";
 import { eachRow, testRows } from "../tests/_harness/table.ts";
 import { RecordingPlugins } from "../tests/_harness/recording_plugins.ts";
 import { describeAttachment, keyOf, type RuntimeConf } from "./operation.ts";
@@ -62,7 +59,7 @@ function encode(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-const KEY: AttachmentKey = {
+const KEY: Attachment = {
   network: "net1",
   containerId: "c1",
   ifName: "eth0",
@@ -571,7 +568,7 @@ testRows("AttachmentCache refuses names that lead to other paths", [
     'Cannot name a cache file after "net1", "c1", "a\\u0000b": ' +
     'they contain "/" or NUL',
   ],
-], ([, part, message]: [string, Partial<AttachmentKey>, string]) => {
+], ([, part, message]: [string, Partial<Attachment>, string]) => {
   using fixture = new Fixture();
   const { cache } = fixture;
   const key = { ...KEY, ...part };

@@ -9,9 +9,9 @@ export type { VersionInfo } from "../cni/invoke/version_probe.ts";
 export { type NamedNetwork, NetworkRuntime } from "./api.ts";
 export type { AddOptions, AddOrUndoOptions } from "./add.ts";
 export { Steps, type StepsState } from "./steps.ts";
+export type { Attachment } from "../cni/config/types.ts";
 export {
   AttachmentCache,
-  type AttachmentKey,
   type AttachmentResult,
   type CachedAttachment,
   type CachedDocument,

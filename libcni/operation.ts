@@ -21,7 +21,6 @@ import {
 } from "./conf.ts";
 import type {
   AttachmentCache,
-  AttachmentKey,
   CachedRequest,
   DescribedAttachment,
 } from "./cache.ts";
@@ -34,7 +33,7 @@ import {
   type JsonValue,
   omitAbsent,
 } from "../base/json/json.ts";
-import type { AttachmentId } from "../cni/config/types.ts";
+import type { Attachment, AttachmentId } from "../cni/config/types.ts";
 import type { REPAIR } from "../cni/call/variables.ts";
 import { encodeJson } from "../base/json/json_bytes.ts";
 
@@ -258,7 +257,7 @@ export function listCniArgs(conf: RuntimeConf): CniArgs {
 export function keyOf(
   network: { readonly name: string },
   { containerId, ifName }: RuntimeConf,
-): AttachmentKey {
+): Attachment {
   return { network: network.name, containerId, ifName };
 }
 
