@@ -46,6 +46,7 @@ const NO_IPS = 'not offer it by the capability "ips"';
 const NO_MAC = 'not offer it by the capability "mac"';
 const NO_ARG = 'of "cni-args" on network';
 const NO_DEVICE = "neither the kubelet nor a resource claim allocated it";
+const NO_HOST = "no container can have it";
 const TAKEN = 'pod "default/victim" has it';
 
 const on = (name: string, keys: JsonObject): PodOptions => ({
@@ -53,6 +54,12 @@ const on = (name: string, keys: JsonObject): PodOptions => ({
 });
 const args = (name: string, cniArgs: JsonObject): PodOptions =>
   on(name, { "cni-args": cniArgs });
+/** The addresses that a pod requests, without their lengths. */
+const requestedIpsOf = ({ networks }: PodOptions): string[] =>
+  typeof networks === "object"
+    ? networks.flatMap(({ ips }) => (ips ?? []) as string[])
+      .map((ip) => ip.replace(/\/.*/, ""))
+    : [];
 const attack = (
   title: string,
   pod: PodOptions,
@@ -137,6 +144,48 @@ const ATTACKS: readonly Attack[] = [
     "another pod's address by cni-args",
     args("lan", { ips: [VICTIM.ip] }),
     TAKEN,
+  ),
+  attack(
+    "another pod's address as an IPv6 one",
+    on("lan", { ips: ["::ffff:10.60.0.5/120"] }),
+    TAKEN,
+  ),
+  attack(
+    "another pod's address with more digits",
+    on("lan", { ips: ["010.060.000.005/24"] }),
+    "failed to parse CIDR",
+    false,
+  ),
+  attack(
+    "the node's packets to a group",
+    on("routed", { ips: ["224.0.0.251/32"] }),
+    NO_HOST,
+  ),
+  attack(
+    "the node's broadcasts",
+    on("routed", { ips: ["255.255.255.255/32"] }),
+    NO_HOST,
+  ),
+  attack(
+    "the node's packets to an IPv6 group",
+    on("routed", { ips: ["ff02::fb/128"] }),
+    NO_HOST,
+  ),
+  attack(
+    "the address of no host",
+    on("routed", { ips: ["0.0.0.0/32"] }),
+    NO_HOST,
+  ),
+  attack(
+    "the address of the router of a network",
+    on("bounded", { ips: ["10.61.0.254/24"] }),
+    "it is a gateway of the definition",
+  ),
+  attack(
+    "all networks by the gateway of an address",
+    on("gateway", { ips: ["10.60.0.9/0"] }),
+    'Cannot assign 0.0.0.1/0 to "br-gw": the host reaches 10.',
+    false,
   ),
   attack(
     "an address of the node",
@@ -318,6 +367,11 @@ const ATTACKS: readonly Attack[] = [
     undefined,
   ),
   attack(
+    "nothing of others: the same by the capability",
+    on("offered-dual", { ips: ["10.64.0.8/24", "fd64::8/64"] }),
+    undefined,
+  ),
+  attack(
     "host ports over a network that offers none",
     on("leases", { portMappings: [{ hostPort: 80, containerPort: 80 }] }),
     undefined,
@@ -365,11 +419,14 @@ class Node implements AsyncDisposable {
     put("fixed", { ...lan, capabilities: {} });
     put("bounded", {
       ...lan,
-      ipam: { type: "static", addresses: [{ address: "10.61.0.1/24" }] },
+      ipam: {
+        type: "static",
+        addresses: [{ address: "10.61.0.1/24", gateway: "10.61.0.254" }],
+      },
     });
     put("layer2", { type: "bridge", bridge: "br-vms" });
     put("leases", leases);
-    put("dual", {
+    const dual = {
       type: "bridge",
       bridge: "br-dual",
       ipam: {
@@ -377,7 +434,9 @@ class Node implements AsyncDisposable {
         dataDir: `${hosts.directory}/leases`,
         ranges: [[{ subnet: "10.64.0.0/24" }], [{ subnet: "fd64::/64" }]],
       },
-    });
+    };
+    put("dual", dual);
+    put("offered-dual", { ...dual, capabilities: { ips: true } });
     put("tuned", { plugins: [leases, { type: "tuning", mtu: 1400 }] });
     put("device", {
       type: "host-device",
@@ -486,8 +545,12 @@ hostTest("the author of a pod takes nothing of other pods", async (t) => {
       for (const way of ways) {
         const pod = host.addPod(`attack-${index++}`, options);
         const message = await node.add(pod, way);
-        if (refused === undefined) assertEquals(message, undefined, way);
-        else assertStringIncludes(message ?? "it was done", refused, way);
+        if (refused === undefined) {
+          assertEquals(message, undefined, way);
+          const { ips: given = [] } = host.status(pod).at(-1);
+          const wanted = requestedIpsOf(options);
+          assertEquals(wanted.filter((ip) => !given.includes(ip)), [], way);
+        } else assertStringIncludes(message ?? "it was done", refused, way);
         // What is refused before any plugin runs leaves nothing for DEL.
         if (!isTold || refused === undefined) await host.succeed("DEL", pod);
         assertEquals(host.remainsOf(pod), [], way);

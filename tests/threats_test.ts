@@ -196,6 +196,12 @@ const THREATS: Readonly<Record<string, readonly Threat[]>> = {
       "a macvlan on it",
     ],
     [
+      "a pod takes the address of its network's router",
+      "gateways of a definition are never offered",
+      "tests/pod_attacks_test.ts",
+      "the address of the router of a network",
+    ],
+    [
       "a container takes a million names that DEL tries on the host",
       "at most eleven names are tried, and most numbers are random",
       "plugins/host_device/attack_test.ts",

@@ -158,6 +158,10 @@ function findIpProblem(
 ): string | undefined {
   const ip = parseIp(text);
   if (ip === undefined) return undefined;
+  if (!ip.isGlobalUnicast && !ip.isLinkLocal) return "no container can have it";
+  if (listGateways(plugins).some((gateway) => gateway.equals(ip))) {
+    return "it is a gateway of the definition";
+  }
   // `static` refuses an address without a length.
   const network = parseCidr(text)?.masked();
   for (const ipam of listIpam(plugins)) {
@@ -201,15 +205,30 @@ function keepsToRanges(
 }
 
 /** Lists the configurations of IPAM plugins, at any depth. */
-function listIpam(value: JsonValue | readonly JsonObject[]): JsonObject[] {
-  if (Array.isArray(value)) return value.flatMap((item) => listIpam(item));
+function listIpam(plugins: readonly JsonObject[]): JsonObject[] {
+  return listAll(plugins, "ipam").map(objectOf)
+    .filter((ipam) => (findValue(ipam, "type") ?? "") !== "");
+}
+
+/** Lists the gateways of addresses, ranges and routes. */
+function listGateways(plugins: readonly JsonObject[]): Ip[] {
+  return listAll(listIpam(plugins), "gateway", "gw").flatMap((text) =>
+    typeof text === "string" ? parseIp(text) ?? [] : []
+  );
+}
+
+/** Lists the values of keys, at any depth. */
+function listAll(
+  value: JsonValue | readonly JsonObject[],
+  ...keys: readonly string[]
+): JsonValue[] {
+  if (Array.isArray(value)) {
+    return value.flatMap((item) => listAll(item, ...keys));
+  }
   if (!isObject(value)) return [];
   return Object.entries(value as JsonObject).flatMap(([key, item]) => [
-    ...foldKey(key) === "ipam" &&
-        (findValue(objectOf(item), "type") ?? "") !== ""
-      ? [objectOf(item)]
-      : [],
-    ...listIpam(item),
+    ...keys.includes(foldKey(key)) ? [item] : [],
+    ...listAll(item, ...keys),
   ]);
 }
 

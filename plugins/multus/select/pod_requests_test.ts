@@ -171,6 +171,25 @@ testRows<[string, object, AttachmentRequest, string]>(
       { ips: ["10.1.1.9/24", `10.1.1.9/${length}`] },
       `address 10.1.1.9/${length} on network "a/n": the definition's subnet is 10.1.1.0/24`,
     ]),
+    ...([
+      ["gateway", { gateway: "10.1.1.254" }],
+      ["route's gateway", { routes: [{ dst: "::/0", GW: "10.1.1.254" }] }],
+    ] as const).map((
+      [name, keys],
+    ): [string, object, AttachmentRequest, string] => [
+      `the address of a ${name}`,
+      { ...ipam({ ...BOUNDED, ...keys }), ...IPS },
+      { ips: ["10.1.1.9/24", "10.1.1.254/24"] },
+      'address 10.1.1.254/24 on network "a/n": it is a gateway of the definition',
+    ]),
+    ...["224.0.0.251/32", "::/128", "127.0.0.9/8"].map((
+      ip,
+    ): [string, object, AttachmentRequest, string] => [
+      ip,
+      { ...ipam({ type: "static" }), ...IPS },
+      { ips: [ip] },
+      `address ${ip} on network "a/n": no container can have it`,
+    ]),
     [
       "an address beside whereabouts' range",
       ipam(SLICE),
