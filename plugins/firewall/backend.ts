@@ -77,7 +77,8 @@ export interface Backend {
   /**
    * Checks that the backend works, without changing anything.
    *
+   * @param hasPolicy Whether {@linkcode Backend.add} is to enforce a policy
    * @throws {Error} If the host or its kernel lacks something
    */
-  status(host: FirewallHost): Promise<void>;
+  status(host: FirewallHost, hasPolicy: boolean): Promise<void>;
 }

@@ -30,13 +30,12 @@
  */
 
 import { NetNs } from "../../ffi/netns.ts";
+import type { Nftables } from "../../ffi/nftables/mod.ts";
 import type { Ip } from "../../net/ip.ts";
+import { commitUnlessDisturbed } from "../parts/firewall/commit_unless_disturbed.ts";
 import { throwDifferences } from "../parts/link/check_link.ts";
 import { getIptables } from "../parts/firewall/iptables/find.ts";
-import {
-  checkIptables,
-  eachIptables,
-} from "../parts/firewall/iptables/places.ts";
+import { eachIptables } from "../parts/firewall/iptables/places.ts";
 import {
   type Iptables,
   joinRule,
@@ -71,6 +70,7 @@ import {
   findMissing,
   FORWARD,
   FORWARD_COMMENT,
+  hasJumps,
   PRIVATE,
   removeByNetlink,
   STAGE_1,
@@ -109,9 +109,12 @@ export const iptablesBackend: Backend = {
     // The families have shared rules in common.
     const found = new Set<string>();
     await eachFamily(host, protection, async ({ iptables, wanted, inNft }) => {
-      const missingInNft = nftables && inNft &&
-        findMissing(nftables, inNft, host.adminChain);
-      if (missingInNft?.length === 0) return;
+      const isComplete = nftables !== undefined && inNft !== undefined &&
+        await readUndisturbed(
+          nftables,
+          () => findMissing(nftables, inNft, host.adminChain)?.length === 0,
+        );
+      if (isComplete) return;
       const listing = await listTable(iptables);
       const isThere = presenceTest(listing);
       for (const rule of wanted.rules) {
@@ -158,11 +161,36 @@ export const iptablesBackend: Backend = {
     );
   },
 
-  async status({ hostNetns, env, signal }): Promise<void> {
-    const path = env["PATH"];
-    await checkIptables({ hostNetns, path, table: "filter", signal });
+  async status(
+    { hostNetns, env, adminChain, signal },
+    hasPolicy,
+  ): Promise<void> {
+    const { path, variant } = getIptables(4, env["PATH"]);
+    using nftables = openNftables(hostNetns);
+    // ADD then runs no program.
+    const isReady = variant === "nft" && !hasPolicy && nftables !== undefined &&
+      await readUndisturbed(
+        nftables,
+        () => hasJumps(nftables, 4, adminChain),
+      );
+    if (isReady) return;
+    using netns = NetNs.open(hostNetns);
+    await listTable({ netns, family: 4, table: "filter", path, signal });
   },
 };
+
+/** Reads the rules; starts again if they change meanwhile. */
+async function readUndisturbed(
+  nftables: Nftables,
+  read: () => boolean,
+): Promise<boolean> {
+  let result = false;
+  await commitUnlessDisturbed(nftables, () => {
+    result = read();
+    return [];
+  });
+  return result;
+}
 
 /** Adds what calls want. */
 const additions = new SharedRuns<
@@ -217,7 +245,7 @@ async function removePolicy(iptables: Iptables, link: string): Promise<void> {
 interface FamilyWork {
   readonly iptables: Iptables;
   readonly wanted: Wanted;
-  /** The addresses, if their rules in iptables-nft are all that is wanted. */
+  /** The addresses, if nothing but their rules in iptables-nft is needed. */
   readonly inNft: readonly Ip[] | undefined;
 }
 

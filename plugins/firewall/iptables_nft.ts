@@ -3,7 +3,7 @@
  * run of the program: each run reads the rules of all addresses on the host.
  *
  * The expressions are those that `iptables` uses, so `iptables` and the Go plugin
- * find, list and delete the rules. What is in a different form is left to the program.
+ * find, list and delete the rules. Rules in any other form are left to the program.
  *
  * Source: iptables iptables/nft.c, iptables/nft-ipv4.c.
  *
@@ -57,7 +57,7 @@ export const ADMIN_COMMENT = "CNI firewall plugin admin overrides";
  * Adds the missing rules of addresses.
  *
  * @param addresses Of one family
- * @returns False if only the program can, which is then to do everything
+ * @returns False if only the program can do this; it must then make all changes
  * @throws {NetlinkError} If the kernel refuses; nothing is then changed
  */
 export async function addByNetlink(
@@ -87,7 +87,7 @@ export function findMissing(
 ): Change[] | undefined {
   const [first] = addresses;
   if (first === undefined || addresses.length > FEW) return undefined;
-  if (!hasJumps(nftables, tableOf(first), adminChain)) return undefined;
+  if (!hasJumps(nftables, first.family, adminChain)) return undefined;
   const found = addresses.map((ip) => findRules(nftables, ip));
   if (found.some(({ hasOthers }) => hasOthers)) return undefined;
   return found.flatMap(({ table, wanted, own }) => {
@@ -166,24 +166,30 @@ function keyOf({ expressions }: Rule): string {
 }
 
 /** Returns a normal form of a rule, without its counter. */
-function formOf({ expressions }: Pick<Rule, "expressions">): string {
+function formOf(
+  { expressions, comment = "" }: Pick<NewRule, "expressions" | "comment">,
+): string {
   const values = listComparisons(expressions)
     .map(({ offset, operator, value }) => [offset, operator, value.toHex()]);
   const others = expressions.filter(({ name }) => !COMPARED.includes(name))
     .map(({ name, data }) => [name, data.toHex()]);
   const { code, chain } = verdictOf(expressions) ?? {};
-  return [values, others, code, chain].join();
+  return [values, others, code, chain, comment].join();
 }
 
 /** Expressions that {@linkcode formOf} does not compare byte by byte. */
 const COMPARED: readonly string[] = ["payload", "cmp", "immediate", "counter"];
 
-/** Reports whether all packets pass the rules of addresses, after the policy's. */
-function hasJumps(
+/**
+ * Reports whether all forwarded packets traverse the address rules, after those of the
+ * policy.
+ */
+export function hasJumps(
   nftables: Nftables,
-  table: Table,
+  family: IpFamily,
   adminChain: string,
 ): boolean {
+  const table = TABLES[family];
   const forward = nftables.listRules(table, FORWARD);
   const at = forward.findIndex(isJump(FORWARD_COMMENT, PRIVATE));
   return at >= 0 &&

@@ -1,4 +1,6 @@
 import { assertEquals } from "@std/assert";
+import { NetlinkError } from "../../ffi/netlink/error.ts";
+import { NetlinkSocket } from "../../ffi/netlink/socket.ts";
 import { allOf, rootTest } from "../../testing/capabilities.ts";
 import { intercept } from "../../testing/fault_injector.ts";
 import { runIn } from "../../testing/ip_json.ts";
@@ -7,6 +9,7 @@ import type { Keys } from "../../tests/_harness/plugin_scene.ts";
 import { needsInetRules, needsRuleTools } from "../../tests/_harness/rules.ts";
 import { FirewallScene } from "./testing.ts";
 
+const EINTR = 4;
 const needs = allOf(needsRuleTools, needsInetRules);
 
 /** Another container than that of the scene, and its rules of IPv4. */
@@ -84,16 +87,25 @@ const FOREIGN: readonly string[] = [
   "-A CNI-FORWARD -d 10.0.0.9/32 -j ACCEPT",
   "-A CNI-FORWARD -s 10.0.0.9/32 -j DROP",
 ];
+/** Commands that add such rules, and the rules as iptables lists them. */
+const FOREIGN_COMMANDS: readonly (readonly [command: string, rule: string])[] =
+  [
+    ...FOREIGN.map((rule) => [`iptables ${rule}`, rule] as const),
+    [
+      "nft add rule ip filter CNI-FORWARD ip saddr 10.0.0.9 counter accept comment mine",
+      "-A CNI-FORWARD -s 10.0.0.9/32 -m comment --comment mine -j ACCEPT",
+    ],
+  ];
 
 rootTest(
   "firewall by iptables-nft takes no other rule for one of its own",
   needs,
   async (t) => {
-    for (const rule of FOREIGN) {
-      await t.step(rule, async () => {
+    for (const [command, rule] of FOREIGN_COMMANDS) {
+      await t.step(command, async () => {
         using scene = await startScene();
         const keys = otherKeys(scene);
-        runIn(scene.hosts.host, "iptables", ...rule.split(" "));
+        runIn(scene.hosts.host, "sh", "-ec", command);
         await scene.succeed("ADD", keys, OTHER);
         await scene.succeed("CHECK", keys, OTHER);
         assertEquals(otherRules(scene), [rule, ...OTHER_RULES]);
@@ -103,3 +115,53 @@ rootTest(
     }
   },
 );
+
+/** Chains that nft adds to the table of iptables, or to which it adds a rule. */
+const FOREIGN_CHAINS: Readonly<Record<string, string>> = {
+  "a foreign base chain":
+    "chain forward { type filter hook forward priority 0; }",
+  "a rule that iptables cannot express":
+    "chain FORWARD { type filter hook forward priority 0; ct state vmap { established : accept }; }",
+};
+
+/** Keys that decide how ADD works. */
+const CONFIGURED: Readonly<Record<string, Keys>> = {
+  "no backend named": {},
+  "backend iptables": { backend: "iptables" },
+  "ingress policy": { ingressPolicy: "isolated" },
+};
+
+for (const [name, chain] of Object.entries(FOREIGN_CHAINS)) {
+  rootTest(
+    `STATUS of firewall succeeds if and only if ADD does: ${name}`,
+    needs,
+    async (t) => {
+      for (const [configured, keys] of Object.entries(CONFIGURED)) {
+        for (const isFirst of [true, false]) {
+          const container = isFirst ? "first" : "second";
+          await t.step(`${configured}, ${container} container`, async () => {
+            using scene = isFirst ? new FirewallScene() : await startScene();
+            runIn(scene.hosts.host, "nft", `table ip filter { ${chain}; }`);
+            const status = await scene.run("STATUS", keys);
+            const others = { ...keys, ...otherKeys(scene) };
+            const added = await scene.run("ADD", others, OTHER);
+            const codes = [status, added].map(({ json }) => json?.code);
+            const isAdded = added.exitCode === 0;
+            assertEquals(codes, isAdded ? [undefined, undefined] : [50, 999]);
+          });
+        }
+      }
+    },
+  );
+}
+
+rootTest("CHECK of firewall repeats a disturbed dump", needs, async () => {
+  using scene = await startScene();
+  let dumps = 0;
+  using stack = new DisposableStack();
+  stack.defer(intercept(NetlinkSocket.prototype, "dump", (_, work) => {
+    if (++dumps === 1) throw new NetlinkError("test", EINTR, {});
+    return work();
+  }));
+  await scene.succeed("CHECK", { prevResult: scene.prevResult });
+});

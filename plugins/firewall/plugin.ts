@@ -141,8 +141,9 @@ export const firewall: Plugin<FirewallConfig> = definePlugin({
 
   async status(call): Promise<void> {
     const host = hostOf(call);
+    const policy = hasPolicy(call.config);
     try {
-      await withBackend(host, (backend) => backend.status(host));
+      await withBackend(host, (backend) => backend.status(host, policy));
     } catch (error) {
       throw new CniError(
         ErrorCode.PluginNotAvailable,
@@ -184,11 +185,16 @@ async function protectionOf(
   };
 }
 
+function hasPolicy({ ingressPolicy }: FirewallConfig): boolean {
+  return Boolean(ingressPolicy) && ingressPolicy !== "open";
+}
+
 function policyOf(
-  { ingressPolicy }: FirewallConfig,
+  config: FirewallConfig,
   { interfaces }: Result,
 ): IngressPolicy | undefined {
-  if (!ingressPolicy || ingressPolicy === "open") return undefined;
+  if (!hasPolicy(config)) return undefined;
+  const { ingressPolicy } = config;
   // A pod can choose a name of the host's for its own interface.
   const bridge = interfaces.find(({ sandbox }) => !sandbox);
   const refuse = (why: string): CniError =>
@@ -243,8 +249,7 @@ function readContainerLinks<T>(
  * name that leads to another container is not it.
  */
 function findOwnLink(call: Call<FirewallConfig>): string | undefined {
-  const { ingressPolicy } = call.config;
-  if (!ingressPolicy || ingressPolicy === "open") return undefined;
+  if (!hasPolicy(call.config)) return undefined;
   const { interfaces = [] } = readablePrevResult(call) ?? {};
   const [{ name } = { name: "" }, ...others] = interfaces
     .filter(({ sandbox }) => !sandbox);
