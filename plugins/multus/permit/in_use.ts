@@ -23,7 +23,6 @@ import type { Call } from "../../../cni/plugin.ts";
 import { lockPrivately } from "../../../base/files/lock.ts";
 import { ifPossible } from "../../../base/files/io.ts";
 import { findFileId } from "../../../base/files/same_file.ts";
-import type { Link } from "../../../ffi/rtnl/link_types.ts";
 import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import type { Cidr } from "../../../net/cidr.ts";
 import { Ip, unlessNoAddress } from "../../../net/ip.ts";
@@ -70,7 +69,6 @@ interface ValuesInUse {
 interface UsedByNode extends ValuesInUse {
   /** The node's networks. */
   readonly subnets: readonly Cidr[];
-  readonly links: readonly Link[];
 }
 
 /** The addresses and MAC addresses that a pod requests from a network. */
@@ -122,13 +120,14 @@ export function checkUnused(
 ): void {
   const requested = listRequestedValues(delegates);
   if (requested.length === 0) return;
-  const node = readNode(session.call.hostNetns);
+  const { hostNetns } = session.call;
+  const node = readNode(hostNetns);
   const inUse = [node, ...listOthers(session)];
   for (const { delegate, ips, macs } of requested) {
     for (const used of inUse) {
       const ip = ips.find((one) => used.ips.includes(one));
       const mac = macs.find((one) => used.macs.includes(one));
-      if (ip !== undefined && mayConflict(delegate, used, node.links)) {
+      if (ip !== undefined && mayConflict(delegate, used, hostNetns)) {
         throw inUseError(delegate, `address ${ip}`, used);
       }
       if (mac !== undefined) throw inUseError(delegate, `MAC ${mac}`, used);
@@ -227,7 +226,6 @@ function readNode(hostNetns: string): UsedByNode {
     subnets: addresses.filter(({ ip, prefixLength }) =>
       prefixLength < ip.bitLength
     ),
-    links: host.link.list(),
   };
 }
 
@@ -269,10 +267,10 @@ function listObjects(value: JsonValue | undefined): JsonObject[] {
 function mayConflict(
   { conf }: Delegate,
   { config }: ValuesInUse,
-  links: readonly Link[],
+  hostNetns: string,
 ): boolean {
   if (config === undefined) return true;
   // An unreadable configuration may be of any segment.
   const other = ifPossible(() => loadDelegate(config).conf);
-  return other === undefined || mayShareSegment(conf, other, links);
+  return other === undefined || mayShareSegment(conf, other, hostNetns);
 }

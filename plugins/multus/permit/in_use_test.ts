@@ -4,6 +4,7 @@ import type { JsonObject } from "../../../base/json/json.ts";
 import { rootTest } from "../../../testing/capabilities.ts";
 import { runIn } from "../../../testing/ip_json.ts";
 import { TestHosts } from "../../../testing/test_hosts.ts";
+import { interruptLinkDumps } from "../../../tests/_harness/interrupted_dumps.ts";
 import { needsKind } from "../../../tests/_harness/on_master.ts";
 import { eachRow } from "../../../tests/_harness/table.ts";
 import { checkUnused } from "./in_use.ts";
@@ -27,6 +28,19 @@ class Node implements Disposable {
   /** Runs `ip` on the host. */
   ip(args: string): void {
     runIn(this.#hosts.host, "ip", ...args.split(" "));
+  }
+
+  /** Creates a macvlan link on a link outside the host. */
+  addLinkOnOutside(name: string, index: number, lowerIndex: number): void {
+    const { host, sandbox } = this.#hosts;
+    const lower = `lower${lowerIndex}`;
+    const place = `name ${name} index ${index} netns ${host.path}`;
+    for (
+      const args of [
+        `link add ${lower} index ${lowerIndex} type bridge`,
+        `link add link ${lower} ${place} type macvlan`,
+      ]
+    ) runIn(sandbox, "ip", ...args.split(" "));
   }
 
   /** Has a container with an address and a MAC. */
@@ -183,6 +197,40 @@ rootTest("an address is in use on links that share a lower link", async (t) => {
   node.ip("link add eth1 master br1 type veth peer name peer1");
   await eachRow(t, rows, (row) => checkMeeting(node, row));
 });
+
+rootTest(
+  "an address is in use on links whose lower link is outside the node",
+  async (t) => {
+    const rows: Meeting[] = [
+      ["the same link", on("eth0"), on("eth0"), true],
+      ["a link on it", on("mac0"), on("eth0"), true],
+      ["another link", on("eth0"), on("eth1"), false],
+      ["a link with the lower link's index", on("eth1"), on("eth2"), false],
+    ];
+    using node = new Node();
+    node.addLinkOnOutside("eth0", 50, 50);
+    node.addLinkOnOutside("eth1", 51, 52);
+    node.ip("link add eth2 index 52 type veth peer name peer2");
+    node.ip("link add mac0 link eth0 type macvlan");
+    await eachRow(t, rows, (row) => checkMeeting(node, row));
+  },
+);
+
+rootTest(
+  "an address might be in use while the node's links change",
+  async (t) => {
+    using node = new Node();
+    using _interrupted = interruptLinkDumps("eth0");
+    node.attach("other");
+    await t.step("an unused address is not", () => {
+      node.check({ ips: ["10.1.1.6/24"], mac: "02:00:00:00:00:0b" });
+    });
+    const row: Meeting = ["a different link", on("eth0"), on("eth1"), true];
+    await t.step("an address on a different link is", () => {
+      checkMeeting(node, row);
+    });
+  },
+);
 
 rootTest(
   "an address is in use on a VLAN and on a link of the VLAN",

@@ -6,6 +6,7 @@
 
 import { findValue, type JsonValue } from "../../../base/json/json.ts";
 import type { Link } from "../../../ffi/rtnl/link_types.ts";
+import { Rtnl } from "../../../ffi/rtnl/mod.ts";
 import { SEGMENTS } from "../../parts/traits.ts";
 import { type Delegate, pluginsOf } from "../model/delegate.ts";
 
@@ -14,29 +15,34 @@ const UPPER_KINDS = ["ipvlan", "macvlan", "vlan"];
 
 /**
  * Reports whether two networks might share a segment, because one of them is routed or
- * unknown, or because both have frames with the same VLAN tags on the same link.
- *
- * @param links The node's links
+ * unknown, because both have frames with the same VLAN tags on the same link, or
+ * because the node's links keep changing.
  */
 export function mayShareSegment(
   left: Delegate["conf"],
   right: Delegate["conf"],
-  links: readonly Link[],
+  hostNetns: string,
 ): boolean {
-  const [one, other] = [left, right].map((conf) => listSegments(conf, links));
-  return one === undefined || other === undefined ||
-    one.some((segment) => other.includes(segment));
+  const [one, other] = [left, right].map(findSegment);
+  if (one === undefined || other === undefined) return true;
+  using host = Rtnl.open(hostNetns);
+  const { items: links, isComplete } = host.link.listSome();
+  if (!isComplete) return true;
+  const others = listSegments(other, links);
+  return listSegments(one, links).some((segment) => others.includes(segment));
+}
+
+/** A link, and the VLAN tags of a network's frames on it. */
+interface Segment {
+  readonly name: JsonValue;
+  readonly tags: readonly JsonValue[];
 }
 
 /**
- * Lists the segments that a network joins, each as a link and the VLAN tags of its
- * frames, the outer tag first. Undefined if the node routes the network, or it is
- * unknown.
+ * Finds the segment that a network's configuration names. Undefined if the node routes
+ * the network, or it is unknown.
  */
-function listSegments(
-  conf: Delegate["conf"],
-  links: readonly Link[],
-): string[] | undefined {
+function findSegment(conf: Delegate["conf"]): Segment | undefined {
   const [plugin] = pluginsOf(conf);
   const keys = SEGMENTS.get(plugin?.type ?? "");
   if (plugin === undefined || keys === undefined) return undefined;
@@ -45,7 +51,17 @@ function listSegments(
   const name = valueOf(keys.link.key) || keys.link.usual;
   const isUnknown = keys.unless.some((key) => valueOf(key) !== "");
   if (name === undefined || isUnknown) return undefined;
-  const tags = [valueOf(keys.vlan)].filter((tag) => tag !== "");
+  return { name, tags: [valueOf(keys.vlan)].filter((tag) => tag !== "") };
+}
+
+/**
+ * Lists the segments of which a segment consists, each as the lowest link and the VLAN
+ * tags of the frames on it, the outer tag first.
+ */
+function listSegments(
+  { name, tags }: Segment,
+  links: readonly Link[],
+): string[] {
   const link = links.find((link) =>
     link.name === name || link.alternativeNames.some((one) => one === name)
   );
@@ -54,19 +70,30 @@ function listSegments(
     : listUplinks(link, tags, links);
 }
 
-/** Lists the lowest links through which frames leave a link, with the frames' tags. */
+/**
+ * Lists the lowest links through which frames leave a link, with the frames' tags. A
+ * link outside the node is identified by its namespace and index, because the kernel
+ * creates a macvlan or ipvlan on a link of this kind on the latter's lower link.
+ *
+ * Source: drivers/net/macvlan.c `macvlan_common_newlink`,
+ * drivers/net/ipvlan/ipvlan_main.c `ipvlan_link_new`.
+ */
 function listUplinks(
-  { index, name, kind, linkIndex, data }: Link,
+  { index, name, kind, linkIndex = index, linkNetnsId, data }: Link,
   innerTags: readonly JsonValue[],
   links: readonly Link[],
 ): string[] {
   const tags = data?.kind === "vlan" ? [data.id, ...innerTags] : innerTags;
-  const lower = links.filter((one) =>
-    UPPER_KINDS.includes(kind)
-      ? one.index === linkIndex
+  const isUpper = UPPER_KINDS.includes(kind);
+  // No link is visited twice, even if the kernel does not report a namespace.
+  const others = links.filter((one) => one.index !== index);
+  const lower = others.filter((one) =>
+    isUpper
+      ? linkNetnsId === undefined && one.index === linkIndex
       : one.masterIndex === index
   );
+  const lowest = isUpper ? [linkNetnsId, linkIndex] : name;
   return lower.length === 0
-    ? [JSON.stringify([name, ...tags])]
-    : lower.flatMap((one) => listUplinks(one, tags, links));
+    ? [JSON.stringify([lowest, ...tags])]
+    : lower.flatMap((one) => listUplinks(one, tags, others));
 }
