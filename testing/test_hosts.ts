@@ -43,6 +43,8 @@ export interface CallOptions {
   readonly linkDeletion?: LinkDeletion;
   /** When the call began; this process's start if undefined. */
   readonly startedAt?: Date;
+  /** Aborts a call in this process. */
+  readonly signal?: AbortSignal;
 }
 
 /** What a call printed and how it ended; the document decoded, if there is one. */
@@ -139,6 +141,7 @@ export class TestHosts implements Disposable {
       hostNetns: options.hostNetns ?? this.host.path,
       linkDeletion: options.linkDeletion,
       startedAt: options.startedAt,
+      signal: options.signal,
     });
     return { ...output, json: parseJson(output.stdout) };
   }

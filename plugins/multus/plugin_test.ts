@@ -2,7 +2,9 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../base/json/json.ts";
+import { NetworkRuntime } from "../../libcni/api.ts";
 import { requireRoot } from "../../testing/capabilities.ts";
+import { intercept } from "../../testing/fault_injector.ts";
 import { linkNames, runIn } from "../../testing/ip_json.ts";
 import { CONTAINER, MultusScene, resultOf } from "./testing/scene.ts";
 import type { CallOutput } from "../../testing/test_hosts.ts";
@@ -194,6 +196,38 @@ test("multus.check() reports the differences of all networks", async (scene) => 
   const { json } = await scene.run("CHECK", both(scene));
   assertEquals(json.code, 999);
   assertEquals(`${json.msg}\n${json.details}`.match(/differs/g)?.length, 2);
+});
+
+test("multus.check() reports the differences that it found before it is aborted", async (scene) => {
+  const CHECK = `echo '{"code":999,"msg":"differs"}'; exit 1`;
+  scene.addPlugin("a", "1.1.1.2/24", { CHECK });
+  assertSuccess(await scene.run("ADD", both(scene)));
+  const controller = new AbortController();
+  using stack = new DisposableStack();
+  stack.defer(intercept(
+    NetworkRuntime.prototype,
+    "checkNetworkList",
+    async (_, work) => {
+      try {
+        return await work();
+      } finally {
+        controller.abort();
+      }
+    },
+  ));
+  const { signal } = controller;
+  const { json } = await scene.run("CHECK", both(scene), { signal });
+  assertEquals(json.code, 999);
+  assertStringIncludes(json.msg, "differs");
+  assertEquals(scene.story.slice(2), ["a CHECK eth0"]);
+});
+
+test("multus.check() fails if it is aborted before it checked all networks", async (scene) => {
+  assertSuccess(await scene.run("ADD", both(scene)));
+  const signal = AbortSignal.abort(new Error("told to"));
+  const { exitCode, json } = await scene.run("CHECK", both(scene), { signal });
+  assertEquals([exitCode, scene.story.slice(2)], [1, []]);
+  assertStringIncludes(json.msg, "told to");
 });
 
 test("multus.check() without a scratch file checks the networks of every pod", async (scene) => {

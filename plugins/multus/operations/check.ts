@@ -21,25 +21,29 @@ import type { Session } from "./session.ts";
  * The Go version only checks the configuration's delegates, and fails if the CNI
  * version of a delegate has no CHECK.
  *
- * @throws {CniError} The differences of all networks, with the code of the first
+ * @throws {CniError} The differences of all networks, with the code of the first. If the
+ * signal aborts CHECK, the differences that it found, or the signal's reason
  */
 export async function check(session: Session): Promise<void> {
   const { runtime, call: { signal }, log } = session;
   const differences = new Differences();
   for (const attachment of await findAttachments(session)) {
-    signal?.throwIfAborted();
-    const { network, conf } = restoreAttachment(session, attachment);
-    if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) continue;
-    await log.time(attachment.name, async () => {
-      await differences.collect(() =>
-        runtime.checkNetworkList(network, conf, { signal })
-      );
-      await differences.collect(() =>
-        checkAttachmentRoutes(session, attachment)
-      );
+    if (signal?.aborted) break;
+    await differences.collect(async () => {
+      const { network, conf } = restoreAttachment(session, attachment);
+      if (!mayHaveVersion(network, COMMAND_SINCE.CHECK)) return;
+      await log.time(attachment.name, async () => {
+        await differences.collect(() =>
+          runtime.checkNetworkList(network, conf, { signal })
+        );
+        await differences.collect(() =>
+          checkAttachmentRoutes(session, attachment)
+        );
+      });
     });
   }
   differences.throwAny();
+  signal?.throwIfAborted();
 }
 
 /** Falls back to the networks of every pod if no attachment is recorded. */
