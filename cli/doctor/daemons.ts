@@ -9,6 +9,7 @@ import { shell } from "../../base/command_line/shell.ts";
 import { dirname } from "@std/path/posix";
 import { buildIdentity } from "../../base/process/build_identity.ts";
 import {
+  configKeysOf,
   DEFAULT_SOCKET,
   httpSocketIn,
   listSockets,
@@ -231,12 +232,7 @@ async function findIdle(node: NodeReader): Promise<Findings> {
   }
   for (const { plugins } of networks) {
     for (const { type, document } of plugins) {
-      const keys = new Map(
-        Object.entries(document).map((
-          [key, value],
-        ) => [key.toLowerCase(), value]),
-      );
-      const asks = listSockets(type, keys).some((socket) =>
+      const asks = listSockets(type, configKeysOf(document)).some((socket) =>
         socket === daemonSocket || socket === DEFAULT_SOCKET
       );
       if (asks && await findOwnPlugin(type, pluginDirs)) return [];

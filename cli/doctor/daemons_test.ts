@@ -80,6 +80,22 @@ rootTest("cni doctor reports the node daemon's state", needsBin, async (t) => {
   });
 });
 
+rootTest(
+  "cni doctor counts a daemonSocket of null as the default",
+  needsBin,
+  async () => {
+    using scene = await DoctorScene.create();
+    await using daemon = await NodeDaemon.start(scene.hosts);
+    for (const file of ["10-pods", "20-lan"]) {
+      const plugins = scene.readNetwork(file).plugins
+        .map((one) => ({ ...one, daemonSocket: null }));
+      scene.writeNetwork(file, plugins);
+    }
+    const { findings } = await look(scene, daemon.socket);
+    assertEquals(findings.filter((line) => line.includes("no network in")), []);
+  },
+);
+
 rootTest("cni doctor ignores other listeners on the socket", async () => {
   using scene = await DoctorScene.create();
   const { directory } = scene.hosts;
