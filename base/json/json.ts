@@ -289,7 +289,7 @@ export function foldKey(key: string): string {
 
 /**
  * Finds the value of a key in any spelling. Like a plugin, uses the last of several
- * keys.
+ * keys, and ignores null.
  */
 export function findValue<T>(
   object: Readonly<Record<string, T>>,
@@ -297,7 +297,9 @@ export function findValue<T>(
 ): T | undefined {
   const folded = foldKey(key);
   return Object.entries(object)
-    .findLast(([spelling]) => foldKey(spelling) === folded)?.[1];
+    .findLast(([spelling, value]) =>
+      value !== null && foldKey(spelling) === folded
+    )?.[1];
 }
 
 /** Lists the values of a key in all its spellings. */

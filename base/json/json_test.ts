@@ -9,6 +9,7 @@ import { CniError, ErrorCode } from "../error.ts";
 import {
   decode,
   decodeLeniently,
+  findValue,
   foldKeys,
   isObject,
   type JsonValue,
@@ -153,6 +154,26 @@ Deno.test("foldKeys() drops a null whose key may be absent", async (t) => {
     assertEquals(foldKeys(shape, value), { name: "a" });
   });
 });
+
+testRows<[Record<string, string | null>, string | undefined]>(
+  "findValue() takes the last spelling that is not null, as foldKeys() does",
+  [
+    [{ name: "a", NAME: "b" }, "b"],
+    [{ NAME: "b", name: "a" }, "a"],
+    [{ name: "a", NAME: null }, "a"],
+    [{ name: null }, undefined],
+    [{}, undefined],
+  ],
+  ([value, expected]) => {
+    assertEquals(findValue(value, "name"), expected);
+    const { name } = foldKeys(
+      z.looseObject({ name: z.optional(text) }),
+      value,
+    ) as { name?: string };
+    assertEquals(name, expected);
+  },
+  ([value]) => JSON.stringify(value),
+);
 
 Deno.test("decode() lets no document touch a prototype", () => {
   const value = parseJson(
