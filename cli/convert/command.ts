@@ -26,6 +26,7 @@ import { listConfFiles, type PluginConf } from "../../libcni/mod.ts";
 import {
   CHAIN,
   convertTo,
+  findSocket,
   type Form,
   formatPlugins,
   formOf,
@@ -193,7 +194,9 @@ function describeDaemon(
   plugins: readonly PluginConf[],
 ): string {
   if (!flags.daemon && !flags["no-daemon"]) return "";
-  const isServed = plugins.some(({ document }) => "daemonSocket" in document);
+  const isServed = plugins.some(({ document }) =>
+    findSocket(document) !== undefined
+  );
   return isServed ? " with the node daemon" : " without the node daemon";
 }
 
@@ -270,7 +273,7 @@ function listDaemonNotes(call: CniCall, { after }: Conversion): string[] {
   const { pluginDirs } = readDirectories(call);
   const unused = after.list.plugins.flatMap(({ type, document }) => {
     const path = ifPossible(() => findExecutable(type, pluginDirs));
-    const isGo = "daemonSocket" in document && path !== undefined &&
+    const isGo = findSocket(document) !== undefined && path !== undefined &&
       isBuiltByGo(path);
     if (!isGo) return [];
     return [

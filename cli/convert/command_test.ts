@@ -123,6 +123,17 @@ Deno.test("convert --daemon sets the socket of this project's plugins, and --no-
   assertEquals((await place.convert("--no-daemon")).stdout, print(list));
 });
 
+Deno.test("convert --daemon and --no-daemon replace every spelling of the key", async () => {
+  const plugins = [
+    { type: "ptp", DaemonSocket: "/run/a.sock", DAEMONSOCKET: "/run/b.sock" },
+  ];
+  using place = new Place("10-pods.conflist", { ...LIST, plugins });
+  const converted = async (...flags: string[]) =>
+    JSON.parse((await place.convert(...flags)).stdout).plugins;
+  assertEquals(await converted("--no-daemon"), [{ type: "ptp" }]);
+  assertEquals(await converted("--daemon"), [{ type: "ptp", ...SOCKET }]);
+});
+
 Deno.test("convert --daemon names Go plugins, which do not use the daemon", async () => {
   using place = new Place();
   // What a Go program begins with.

@@ -10,8 +10,10 @@ import { checkNetworkName } from "../../cni/call/args.ts";
 import { CniError, ErrorCode } from "../../base/error.ts";
 import {
   findValue,
+  foldKey,
   type JsonObject,
   type JsonValue,
+  sortKeys,
 } from "../../base/json/json.ts";
 import {
   decodePluginConf,
@@ -61,9 +63,19 @@ export function parseWritten(bytes: Uint8Array): WrittenNetwork {
 
 /** Reports whether it is a bare plugin. The type of a list is ignored; a bare chain has plugins. */
 function isBarePlugin(document: JsonObject): boolean {
-  const key = Object.keys(document).find((key) => key.toLowerCase() === "type");
-  if (key === undefined) return false;
-  return document["plugins"] === undefined || document[key] === CHAIN;
+  const type = findType(document);
+  if (type === undefined) return false;
+  return document["plugins"] === undefined || type === CHAIN;
+}
+
+/** Finds the type of a plugin. Runtimes sort the keys, so the last in that order counts. */
+export function findType(document: JsonObject): JsonValue | undefined {
+  return findValue(sortKeys(document), "type");
+}
+
+/** Finds the socket of a plugin's daemon, like {@linkcode findType}. */
+export function findSocket(document: JsonObject): JsonValue | undefined {
+  return findValue(sortKeys(document), SocketKey.socket);
 }
 
 /** Parses JSON and keeps the spelling of numbers, such as 1.0 and 1e400. */
@@ -108,7 +120,7 @@ export function convertTo(form: Form, network: WrittenNetwork): JsonObject {
   }
   const all = unfoldChains(plugins);
   const links = all.filter((plugin) => !isChain(plugin));
-  const socket = all.map(({ document }) => document[SocketKey.socket])
+  const socket = all.map(({ document }) => findSocket(document))
     .find((found) => found !== undefined);
   // Only what a runtime starts is run by the daemon: the chain, or each plugin.
   const wanted = form === "chain"
@@ -138,11 +150,11 @@ function setSocket(
   socket: JsonValue | undefined,
 ): PluginConf {
   const { document } = plugin;
-  if (document[SocketKey.socket] === socket) return plugin;
-  const { [SocketKey.socket]: _, ...others } = document;
-  return decodePluginConf(
-    socket === undefined ? others : { ...others, [SocketKey.socket]: socket },
-  );
+  if (findSocket(document) === socket) return plugin;
+  const others = Object.entries(document)
+    .filter(([key]) => !isSocketKey(key));
+  const wanted = socket === undefined ? [] : [[SocketKey.socket, socket]];
+  return decodePluginConf(Object.fromEntries([...others, ...wanted]));
 }
 
 /**
@@ -203,12 +215,18 @@ function ownKeys({ document, isBare }: WrittenNetwork): JsonObject {
 }
 
 /** Keys of a chain that a list expresses in other ways. */
-const CHAIN_KEYS = ["type", "plugins", "capabilities", SocketKey.socket];
+const CHAIN_KEYS = ["type", "plugins", "capabilities"];
+
+function isSocketKey(key: string): boolean {
+  return foldKey(key) === foldKey(SocketKey.socket);
+}
 
 /** Refuses to unwrap a chain if that would lose something. */
 function checkLost(chain: PluginConf, kept: readonly string[]): void {
   const lost = Object.keys(chain.document)
-    .filter((key) => !CHAIN_KEYS.includes(key) && !kept.includes(key));
+    .filter((key) =>
+      !CHAIN_KEYS.includes(key) && !isSocketKey(key) && !kept.includes(key)
+    );
   if (lost.length > 0) {
     const keys = lost.map((key) => JSON.stringify(key)).join(", ");
     throw refused(`its ${CHAIN} has keys that a list cannot have: ${keys}`);

@@ -266,6 +266,26 @@ Deno.test("parseWritten() accepts a list with a type", () => {
   assertEquals(parse({ name: "n", Type: "bridge" }).isBare, true);
 });
 
+Deno.test("parseWritten() takes the type that a runtime takes", () => {
+  const plugins = [{ type: "a" }];
+  const chain = { name: "n", type: "chain", Type: "bridge", plugins };
+  assertEquals(parse(chain).isBare, true);
+  assertEquals(parse({ ...chain, type: null, Type: "chain" }).isBare, true);
+  assertEquals(
+    parse({ ...chain, type: "bridge", Type: "chain" }).isBare,
+    false,
+  );
+});
+
+Deno.test("convertTo() moves the socket of a chain in any spelling", () => {
+  const socket = { DaemonSocket: "/run/a.sock" };
+  const chain = { type: "chain", plugins: [{ type: "a" }], ...socket };
+  assertEquals(convertTo("list", parse({ name: "n", plugins: [chain] })), {
+    name: "n",
+    plugins: [{ type: "a", daemonSocket: "/run/a.sock" }],
+  });
+});
+
 Deno.test("unfoldChains() lists plugins at every depth", () => {
   const inner = { type: "chain", plugins: [{ type: "c" }] };
   const plugins = decodePluginConfs([

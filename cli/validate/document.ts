@@ -24,7 +24,7 @@ import {
   toNetworkConfList,
 } from "../../libcni/conf.ts";
 import { encodeJson } from "../../base/json/json_bytes.ts";
-import { CHAIN } from "../node/chain_form.ts";
+import { CHAIN, findType } from "../node/chain_form.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
 import { advise } from "./advice.ts";
 import {
@@ -66,7 +66,7 @@ export interface ReadConf {
  * name: CRI-O sets loopback up by itself.
  */
 export function isNamelessLoopback(
-  document: Readonly<Record<string, unknown>>,
+  document: JsonObject,
 ): boolean {
   return findType(document) === "loopback" && (document["name"] ?? "") === "" &&
     document["plugins"] === undefined;
@@ -132,11 +132,6 @@ export function readConf(given: Given): ReadConf {
   }
 }
 
-function findType<T>(document: Readonly<Record<string, T>>): T | undefined {
-  const key = Object.keys(document).find((key) => key.toLowerCase() === "type");
-  return key === undefined ? undefined : document[key];
-}
-
 function checkName({ name }: JsonObject): Problem[] {
   if (name === undefined) return [errorAt(["name"], "missing")];
   if (typeof name !== "string") {
@@ -190,8 +185,8 @@ function checkPlugin(value: JsonValue, place: ConfigPath): Problem[] {
     const problem = `expected an object, got ${nameType(value)}`;
     return [errorAt(place, problem)];
   }
-  const { type } = { type: findType(value) };
-  const untyped = type === undefined || type === "" || type === null
+  const type = findType(value);
+  const untyped = type === undefined || type === ""
     ? [errorAt([...place, "type"], "missing")]
     : [];
   const pathed = typeof type === "string" && type.includes("/")

@@ -326,6 +326,18 @@ const rows: [name: string, content: string, ...problems: string[]][] = [
     "error plugins[0].plugins[0].type: missing",
   ],
   [
+    "a type in two spellings, of which a runtime takes the last in its order",
+    list([{ Type: "ptp", type: "chain", plugins: [{}] }]),
+    'warning plugins[0].type: the key is repeated: it is also on line 1, as "Type"; the last one wins',
+    "error plugins[0].plugins[0].type: missing",
+  ],
+  [
+    "a type of null and one in another spelling",
+    list([{ ...PTP, type: null, Type: "ptp" }]),
+    'warning plugins[0].Type: the key is repeated: it is also on line 1, as "type"; the last one wins',
+    'warning plugins[0].Type: usually spelt "type"',
+  ],
+  [
     "a plugin that is missing",
     list([{ type: "brigde", ipam: { type: "host-locl" } }]),
     'error plugins[0].type: failed to find plugin "brigde" in path []; did you mean "bridge"?',
