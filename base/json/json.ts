@@ -221,9 +221,9 @@ function copyWithoutKey(value: unknown, path: readonly PropertyKey[]): unknown {
  * Renames the keys of a value to the schema's spelling, at every depth that the
  * schema describes, and drops each null whose key is optional.
  *
- * A key with the schema's exact spelling has precedence over a key that differs only
- * in case; the last of several such keys wins. `__proto__` is dropped, because
- * assigning it would not set a key.
+ * Of several keys that differ only in case, the last one wins, even if an earlier one
+ * has the schema's exact spelling. `__proto__` is dropped, because assigning it would
+ * not set a key.
  *
  * It walks the schema with `_zod.def`, which is zod 4's interface for this
  * (https://zod.dev/packages/core); zod 3 and later versions might have a different
