@@ -71,7 +71,7 @@ const roles: Readonly<
   "noop": { program: () => import("./plugins/noop/main.ts") },
 };
 
-/** Commands of the tool that run until they are told to end. */
+/** Commands of the tool that run until a signal ends them. */
 const SERVICES = ["daemon"];
 
 /** Runs a command of the tool. */
@@ -162,7 +162,7 @@ async function printVersions(versions: readonly string[]): Promise<never> {
   printAndExit({ stdout, exitCode: 0 });
 }
 
-/** Runs what a name stands for. */
+/** Runs the plugin, the tool or the program of a name. */
 async function run(name: string, renamedStdin?: StdinReader): Promise<void> {
   const trace = readVariable(TRACE);
   if (trace) await startTrace(trace, name);

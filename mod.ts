@@ -123,7 +123,7 @@ export type {
   InvokerOptions,
   PluginLookup,
 } from "./cni/invoke/in_process.ts";
-export type { DelegatedPlugin } from "./cni/invoke/delegate.ts";
+export type { DelegatedIpam, DelegatedPlugin } from "./cni/invoke/delegate.ts";
 export type {
   AddressConflict,
   CallContext,

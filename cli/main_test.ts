@@ -442,6 +442,15 @@ onNode("cni check and del use the configuration of add", async (host) => {
       '"eth0" is known; see cni list',
   }]);
   await succeed(host, "add pods blue");
+  // Another network's file, which comes first, cannot be parsed.
+  const broken = `${host.confDir}/00-broken.conflist`;
+  await Deno.writeTextFile(broken, "{");
+  await succeed(host, "check pods blue");
+  await succeed(host, "del pods blue");
+  const failed = await host.cni("del pods blue");
+  assertStringIncludes(failed.stderr, broken);
+  await Deno.remove(broken);
+  await succeed(host, "add pods blue");
   // Its configuration is gone.
   await Deno.remove(`${host.confDir}/pods.conflist`);
   await succeed(host, "check pods blue");

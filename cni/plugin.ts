@@ -6,7 +6,7 @@
 
 import type { MaybePromise } from "../base/waiting.ts";
 import type { CmdArgs, Command } from "./call/args.ts";
-import type { DelegatedPlugin } from "./invoke/delegate.ts";
+import type { DelegatedIpam, DelegatedPlugin } from "./invoke/delegate.ts";
 import type { JsonObject, Schema } from "../base/json/json.ts";
 import type { Log } from "../base/log/log.ts";
 import type { Result } from "./result/result.ts";
@@ -56,7 +56,7 @@ export interface Call<Config extends NetConf = NetConf>
   /** Deletes links together with links of other plugins and calls. */
   readonly linkDeletion: LinkDeletion;
   /** The configuration's `ipam` plugin. Fails on use if it is not configured. */
-  readonly ipam: DelegatedPlugin;
+  readonly ipam: DelegatedIpam;
   /**
    * Another plugin.
    *

@@ -1,5 +1,5 @@
 /**
- * REPAIR: makes again what an attachment has lost, such as rules and routes.
+ * REPAIR: restores what an attachment has lost, such as rules and routes.
  *
  * @module
  */

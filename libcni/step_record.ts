@@ -64,7 +64,8 @@ export class StepRecord implements Disposable {
 function openEmpty(path: string): Deno.FsFile {
   using stack = new DisposableStack();
   const file = stack.use(openToAppend(path));
-  // Only then: at the close of any file that was truncated, ext4 waits for the disk.
+  // An empty file is not truncated: when a truncated file is closed, ext4 waits for the
+  // disk.
   if (file.statSync().size > 0) file.truncateSync();
   stack.move();
   return file;

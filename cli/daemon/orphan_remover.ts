@@ -134,11 +134,11 @@ export class OrphanRemover
     if (this.#watched.has(directory) || !/^(\/var)?\/run\//.test(directory)) {
       return;
     }
-    this.#watched.add(directory);
     const watcher = ifPossible(() =>
       Deno.watchFs(directory, { recursive: false })
     );
     if (watcher === undefined) return;
+    this.#watched.add(directory);
     this.stack.defer(() => watcher.close());
     this.#followRemovals(watcher).catch((error) =>
       this.options.log.warn("Cannot watch network namespaces", {

@@ -6,7 +6,7 @@
 
 import { shell } from "../../base/command_line/shell.ts";
 import { ErrorCode } from "../../base/error.ts";
-import { isObject, parseJson } from "../../base/json/json.ts";
+import { isObject, type JsonObject, parseJson } from "../../base/json/json.ts";
 import { ifPossible, isDirectory, readTextFile } from "../../base/files/io.ts";
 import { listCapabilities } from "../../libcni/conf.ts";
 import { formatFailureText } from "../../base/command_line/failure.ts";
@@ -54,7 +54,7 @@ function findUnreadable(node: NodeReader): Findings {
   const { networks, unusable } = node.configuration;
   return unusable.filter(({ path }) => {
     const document = ifPossible(() => parseJson(readTextFile(path), path));
-    return !isObject(document) || !isNamelessLoopback(document);
+    return !isObject(document) || !isNamelessLoopback(document as JsonObject);
   }).map((
     { path, error: cause, name },
   ) => {

@@ -273,7 +273,7 @@ async function askServer(
   { env, signal }: NodeReader,
 ): Promise<({ readonly text: string } & More) | undefined> {
   const look = shell`kubectl --kubeconfig ${kubeconfig} version`;
-  const advice = "bring the API server back, or correct its address";
+  const advice = "start the API server again, or correct its address";
   using end = new JoinedSignal(ANSWER_TIMEOUT_MS, signal);
   try {
     using channel = await openConnection({ kubeconfig, env });

@@ -25,7 +25,6 @@ import {
   getNetwork,
   readArgs,
   readDirectories,
-  UnknownNetworkError,
 } from "./network.ts";
 
 /**
@@ -103,10 +102,13 @@ interface NamedNetwork {
   /** Undefined if the configuration was deleted. */
   readonly list?: NetworkConfList;
   /** The error of the search for it; undefined if it was found. */
-  readonly error?: UnknownNetworkError;
+  readonly error?: unknown;
 }
 
-/** Finds a network by its name or path. */
+/**
+ * Finds a network by its name or path. A search by name can also end at a file that
+ * cannot be read, even at the file of a different network.
+ */
 export function tryNetwork(
   directories: Directories,
   network: string,
@@ -115,15 +117,15 @@ export function tryNetwork(
     const list = getNetwork(directories, network);
     return { name: list.name, list };
   } catch (error) {
-    if (error instanceof UnknownNetworkError) return { name: network, error };
-    throw error;
+    if (network.includes("/")) throw error;
+    return { name: network, error };
   }
 }
 
 /**
  * Returns a network's configuration or, without one, the configuration of ADD.
  *
- * @throws {UnknownNetworkError} If the cache has none either
+ * @throws The error of the search, if the cache has none either
  */
 export function restoreNetwork(
   runtime: NetworkRuntime,

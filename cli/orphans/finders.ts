@@ -121,7 +121,7 @@ export function findPairs(scene: Scene): Orphan[] {
 
 /** Reports whether a veth of this project also has its peer on the host. */
 function isHostPair(link: Link, links: readonly Link[]): boolean {
-  return link.kind === "veth" && link.linkNetnsId === undefined &&
+  return link.kind === "veth" && link.linkNsid === undefined &&
     links.some(({ index }) => index === link.linkIndex);
 }
 

@@ -7,7 +7,11 @@
 import { CallLog } from "./call_log.ts";
 import type { CmdArgs, Command } from "./args.ts";
 import { formatFailure } from "../../base/error.ts";
-import { type DelegatedPlugin, delegateTo } from "../invoke/delegate.ts";
+import {
+  type DelegatedIpam,
+  type DelegatedPlugin,
+  delegateTo,
+} from "../invoke/delegate.ts";
 import { decode, decodeLeniently, once } from "../../base/json/json.ts";
 import type { Log } from "../../base/log/log.ts";
 import { Rollback } from "../../base/rollback.ts";
@@ -110,7 +114,7 @@ async function runOperation(run: Run): Promise<string> {
   if (command === "DEL") checkNetns(args, input.hostNetns);
   if (command !== "ADD" || !result) return "";
   if ("document" in result) return JSON.stringify(result.document, null, 4);
-  // A result that the version has no words for is undone.
+  // If the result cannot be expressed in the version, ADD is undone.
   await using rollback = new Rollback(call.log);
   rollback.onFailure("undo ADD", () => plugin.del?.(call));
   const { formatResult } = await import("../result/encoding.ts");
@@ -159,7 +163,7 @@ async function createCall(run: Run): Promise<Call> {
     get validAttachments(): readonly AttachmentId[] | undefined {
       return readValid();
     },
-    get ipam(): DelegatedPlugin {
+    get ipam(): DelegatedIpam {
       const type = config.ipam?.type ?? "";
       if (command === "DEL" && context.keepsAddresses) {
         return { ...delegate(type), del: () => Promise.resolve() };
@@ -213,7 +217,7 @@ async function validAttachmentsReader(
   const { listValidAttachments } = await import("./valid_attachments.ts");
   const onUnreadable = (path: string): void =>
     log.warn(
-      "Keeping what a file of the cache may stand for: it is unreadable",
+      "Keeping everything that an unreadable cache file may belong to",
       { path },
     );
   return once(() =>

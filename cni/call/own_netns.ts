@@ -1,5 +1,5 @@
 /**
- * Telling a sandbox from the plugin's own namespace.
+ * Whether a path leads to a sandbox or to the plugin's own namespace.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { OWN_NETNS } from "../../ffi/own_netns.ts";
 
 export { OWN_NETNS };
 
-/** Identifies it. It stays the same as long as the process. */
+/** The ID of the own namespace, which does not change while the process runs. */
 let ownId: string | undefined;
 
 /** Returns the ID of the host's namespace; undefined if it cannot be read. */

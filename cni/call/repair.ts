@@ -1,5 +1,5 @@
 /**
- * REPAIR: makes again what CHECK finds missing, and asks CHECK again.
+ * REPAIR: restores what CHECK finds missing, and runs CHECK again.
  *
  * @module
  */

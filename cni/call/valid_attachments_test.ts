@@ -89,7 +89,7 @@ Deno.test("without a list, nothing is known", () => {
   );
 });
 
-Deno.test("a file that cannot be read keeps what its name may stand for", () => {
+Deno.test("a file that cannot be read keeps everything that its name may belong to", () => {
   withCache((directory) => {
     const path = `${directory}/results/pods-c1-eth0`;
     const whole = Deno.readTextFileSync(path);

@@ -39,14 +39,20 @@ export interface DelegatedPlugin {
    * there is no prevResult.
    */
   del(): Promise<void>;
+  /** Runs GC. Only warns in the same case as DEL. */
+  gc(): Promise<void>;
+  /** Runs STATUS. */
+  status(): Promise<void>;
+}
+
+/** The IPAM plugin of a call. */
+export interface DelegatedIpam extends DelegatedPlugin {
   /**
    * Runs GC. Only warns in the same case as DEL.
    *
-   * @param more Attachments that an IPAM plugin keeps in addition to the valid ones
+   * @param more Attachments whose addresses are kept in addition to the valid ones
    */
   gc(more?: readonly AttachmentId[]): Promise<void>;
-  /** Runs STATUS. */
-  status(): Promise<void>;
 }
 
 /** The call that runs a delegate. */

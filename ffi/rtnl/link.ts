@@ -311,13 +311,13 @@ export class LinkRequests {
    *
    * Source: net/core/rtnetlink.c `rtnl_get_net_ns_capable`.
    */
-  hasLivePeer({ linkNetnsId }: Pick<Link, "linkNetnsId">): boolean {
-    if (linkNetnsId === undefined) return true;
-    if (linkNetnsId < 0) return false;
+  hasLivePeer({ linkNsid }: Pick<Link, "linkNsid">): boolean {
+    if (linkNsid === undefined) return true;
+    if (linkNsid < 0) return false;
     try {
       this.#socket.get(getLink, {
         header: headerOf(LOOPBACK_INDEX),
-        attributes: { targetNetnsId: linkNetnsId },
+        attributes: { targetNetnsId: linkNsid },
       }, newLink);
       return true;
     } catch (error) {
@@ -331,17 +331,17 @@ export class LinkRequests {
    * distinguish.
    */
   findPeer(
-    { index, linkIndex, linkNetnsId }: Pick<
+    { index, linkIndex, linkNsid }: Pick<
       Link,
-      "index" | "linkIndex" | "linkNetnsId"
+      "index" | "linkIndex" | "linkNsid"
     >,
   ): Link | undefined {
-    if (linkIndex === undefined || (linkNetnsId ?? 0) < 0) return undefined;
+    if (linkIndex === undefined || (linkNsid ?? 0) < 0) return undefined;
     try {
       const peer = decodeLink(
         this.#socket.get(getLink, {
           header: headerOf(linkIndex),
-          attributes: { targetNetnsId: linkNetnsId },
+          attributes: { targetNetnsId: linkNsid },
         }, newLink),
       );
       // Linux before 4.20 searches this namespace.

@@ -27,7 +27,7 @@ export interface Link {
   /**
    * The nsid of the namespace of {@linkcode linkIndex}; undefined for this namespace.
    */
-  readonly linkNetnsId: number | undefined;
+  readonly linkNsid: number | undefined;
   /** Index of the bridge or VRF that it is a port of. */
   readonly masterIndex: number | undefined;
   /** A free text for people and programs. */

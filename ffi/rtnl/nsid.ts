@@ -1,6 +1,6 @@
 /**
  * Namespace IDs (nsid): the numbers by which a network namespace identifies other
- * namespaces, as in `linkNetnsId` of a link.
+ * namespaces, as in `linkNsid` of a link.
  *
  * Source: include/uapi/linux/net_namespace.h, net/core/net_namespace.c
  * `rtnl_net_getid`.

@@ -37,7 +37,8 @@ export interface AddressRequest {
 /**
  * Lists the addresses of a set in the order in which to try them: from the
  * successor of the last allocated address, through all ranges, to that address
- * itself. So a released address rests as long as possible.
+ * itself. So the time before a released address is allocated again is as long as
+ * possible.
  *
  * Source: containernetworking/plugins
  * plugins/ipam/host-local/backend/allocator/allocator.go `RangeIter`.

@@ -6,7 +6,7 @@
  * link to `stay/<namespace>/<pod>/<interface>`, which does not exist. To the Go
  * plugin, the address is taken, because its name is there; no DEL of a
  * container releases the lease, because nothing can be read; and GC looks at
- * regular files only. When the link was made, its time began.
+ * regular files only. The lease's time begins when the link is created.
  *
  * An address that is set aside, because another machine has it, is such a link to
  * `conflict/<MAC>`.

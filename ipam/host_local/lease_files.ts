@@ -8,8 +8,8 @@
  * - `10.1.2.3`, `2001:db8::5`: a lease (lease.ts); a symbolic link, if it is
  *   persistent or set aside
  * - `last_reserved_ip.<i>`: the last address handed out from range set i
- * - `unfinished`: one of these while it is written; left only by a plugin that
- *   was killed meanwhile, and then meaningless
+ * - `unfinished`: one of these files while it is written. If a plugin was killed while
+ *   it wrote the file, the file remains and has no meaning
  *
  * All other files are foreign and left alone.
  *

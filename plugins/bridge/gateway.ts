@@ -216,11 +216,11 @@ function listOtherContainers(
   { index, linkIndex }: Link,
 ): number[] {
   using sandbox = findSandbox(call);
-  const own = findOwnHostEnd(host, attachmentOf(call))?.linkNetnsId ??
+  const own = findOwnHostEnd(host, attachmentOf(call))?.linkNsid ??
     (sandbox && findNsid(host, sandbox.netns));
   const ids = host.link.list()
     .filter(({ masterIndex = 0 }) => [index, linkIndex].includes(masterIndex))
-    .flatMap(({ linkNetnsId = -1 }) => linkNetnsId);
+    .flatMap(({ linkNsid = -1 }) => linkNsid);
   return [...new Set(ids)].filter((id) => id >= 0 && id !== own);
 }
 

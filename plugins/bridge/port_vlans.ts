@@ -233,11 +233,11 @@ export function listVlanGatewayDifferences(
 function findPort(
   host: Rtnl,
   bridge: Link,
-  { index, linkIndex, linkNetnsId }: Link,
+  { index, linkIndex, linkNsid }: Link,
 ): Link | undefined {
-  if (!linkIndex || linkNetnsId !== undefined) return undefined;
+  if (!linkIndex || linkNsid !== undefined) return undefined;
   const port = host.link.find(linkIndex);
-  const isPort = port?.linkIndex === index && port.linkNetnsId === undefined &&
+  const isPort = port?.linkIndex === index && port.linkNsid === undefined &&
     port.masterIndex === bridge.index;
   return isPort ? port : undefined;
 }

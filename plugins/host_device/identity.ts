@@ -58,7 +58,7 @@ export function listCandidates(
 ): Link[] {
   const alike = links.filter((link) =>
     isAlike(link, record) &&
-    (!record.isLinkHere || link.linkNetnsId === hostNsid)
+    (!record.isLinkHere || link.linkNsid === hostNsid)
   );
   const exact = alike.filter(({ index }) => index === record.index);
   return exact.length > 0 ? exact : alike;

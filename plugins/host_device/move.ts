@@ -123,7 +123,7 @@ function describeDevice(
     name: nameOnHost,
     index: chooseIndex(sandbox, link),
     ...identityOf(link),
-    isLinkHere: Boolean(link.linkIndex) && link.linkNetnsId === undefined,
+    isLinkHere: Boolean(link.linkIndex) && link.linkNsid === undefined,
     alias: link.name === nameOnHost ? alias : undefined,
     alternativeNames: [...alternativeNames],
     settings: readAllSettings(link),
@@ -230,10 +230,10 @@ function deleteUpperLinks(
   { index }: Link,
 ): void {
   const { links, hostNsid } = readContainerLinks(sandbox, host);
-  const upper = links.filter(({ kind, linkIndex, linkNetnsId }) =>
+  const upper = links.filter(({ kind, linkIndex, linkNsid }) =>
     // The index of a veth's lower link is the index of its peer.
-    kind !== "veth" && linkIndex === index && linkNetnsId !== undefined &&
-    linkNetnsId === hostNsid
+    kind !== "veth" && linkIndex === index && linkNsid !== undefined &&
+    linkNsid === hostNsid
   );
   sandbox.link.ensureAllGone(upper.map(({ index }) => index));
 }

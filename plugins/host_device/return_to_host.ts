@@ -117,7 +117,7 @@ function findUnrecorded(
 function isFromHost(link: Link, hostNsid: number | undefined): boolean {
   return isPhysical(link)
     ? link.mac !== undefined
-    : link.linkNetnsId !== undefined && link.linkNetnsId === hostNsid;
+    : link.linkNsid !== undefined && link.linkNsid === hostNsid;
 }
 
 /** Omits links that can be devices of other attachments' records. */

@@ -18,7 +18,7 @@ import { prelink } from "../prelink/prelink.ts";
 interface Named {
   /** `--no-NAME` leaves it out. */
   readonly name: string;
-  /** What is so without it: the end of a sentence about the executable. */
+  /** What the executable does without it; completes a sentence. */
   readonly without: string;
 }
 

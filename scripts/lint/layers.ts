@@ -80,7 +80,7 @@ main.ts
   cli/multus/commands.ts plugins/noop/main.ts plugins/renamed.ts
   ipam/dhcp/command.ts cli/main.ts cli/plugins/plugin_help.ts
   cli/trace/start.ts cli/trace/start_spans.ts
-# The rooms of multus, from the ground to the operations at the top.
+# The directories of multus, from the model up to the operations.
 plugins/multus/model/
   net/ base/ cni/ libcni/ kube/api_timeout.ts kube/pod_evidence.ts
 plugins/multus/records/

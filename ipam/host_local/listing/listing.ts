@@ -31,7 +31,7 @@ export class ReadListing implements Listing {
   /** The names by content; undefined for a listing that is asked once or twice. */
   readonly #names: Map<string, Set<string>> | undefined;
 
-  /** Begins without files. One in memory is asked again and again. */
+  /** Creates an empty listing. A listing in memory has an index, as it is read often. */
   constructor(source: "files" | "memory") {
     this.source = source;
     if (source === "memory") this.#names = new Map();

@@ -23,7 +23,7 @@ import {
 
 /** Minimum time between two searches, in ms: while a range is full, each ADD would search. */
 const REST_MS = 10_000;
-/** Directory beside the networks' with a file for each: when the last look was. */
+/** Directory beside the networks' with a file for each: the time of the last search. */
 const MARKS = ".judged";
 
 /**
@@ -58,12 +58,12 @@ export async function endDeadLeases(
   return dead.length > 0;
 }
 
-/** Returns the path of the file that says when the last look was. */
+/** Returns the path of the file whose time is the time of the last search. */
 function markOf({ config, network }: AllocatingCall): string {
   return `${dataDirOf(config)}/${MARKS}/${network}`;
 }
 
-/** Reports whether the last look was a moment ago. */
+/** Reports whether the last search was a moment ago. */
 function isLookedAt(call: AllocatingCall): boolean {
   const { mtime } = ifPossible(() => Deno.statSync(markOf(call))) ?? {};
   const last = mtime?.getTime() ?? 0;

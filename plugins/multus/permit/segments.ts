@@ -79,7 +79,7 @@ function listSegments(
  * drivers/net/ipvlan/ipvlan_main.c `ipvlan_link_new`.
  */
 function listUplinks(
-  { index, name, kind, linkIndex = index, linkNetnsId, data }: Link,
+  { index, name, kind, linkIndex = index, linkNsid, data }: Link,
   innerTags: readonly JsonValue[],
   links: readonly Link[],
 ): string[] {
@@ -89,10 +89,10 @@ function listUplinks(
   const others = links.filter((one) => one.index !== index);
   const lower = others.filter((one) =>
     isUpper
-      ? linkNetnsId === undefined && one.index === linkIndex
+      ? linkNsid === undefined && one.index === linkIndex
       : one.masterIndex === index
   );
-  const lowest = isUpper ? [linkNetnsId, linkIndex] : name;
+  const lowest = isUpper ? [linkNsid, linkIndex] : name;
   return lower.length === 0
     ? [JSON.stringify([lowest, ...tags])]
     : lower.flatMap((one) => listUplinks(one, tags, others));

@@ -134,7 +134,7 @@ const READY_TIMEOUT_MS = 45_000, INTERVAL_MS = 1000;
 /**
  * Waits until the master network has created its readiness file.
  *
- * Source: multus-cni pkg/multus `GetReadinessIndicatorFile`... `WaitForReadinessIndicatorFile`.
+ * Source: multus-cni pkg/types `GetReadinessIndicatorFile`.
  *
  * @param path The file; undefined returns immediately
  * @throws {CniError} 11 if the file does not appear in time

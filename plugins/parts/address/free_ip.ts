@@ -98,7 +98,7 @@ export function checkNotOfHost(
 
 /** Reports whether the other end of a veth pair is in a container and has an address. */
 export function peerHasAddress(host: Rtnl, end: Link, ip: Ip): boolean {
-  const { kind, linkIndex: ifindex, linkNetnsId: nsid = -1 } = end;
+  const { kind, linkIndex: ifindex, linkNsid: nsid = -1 } = end;
   return kind === "veth" && ifindex !== undefined && nsid >= 0 &&
     hasAddress(host, { nsid, ifindex }, ip);
 }

@@ -120,7 +120,7 @@ function listInside(
  */
 function listPeerIps(
   hostNetns: string,
-  { kind, linkIndex: ifindex, linkNetnsId: nsid = -1 }: Link,
+  { kind, linkIndex: ifindex, linkNsid: nsid = -1 }: Link,
 ): Ip[] {
   if (kind !== "veth" || ifindex === undefined || nsid < 0) return [];
   // The container chooses how many: a socket with a limit, for one list.

@@ -267,7 +267,7 @@ interface HostEnds {
 function findHostEnds(hostNetns: string): HostEnds {
   using host = Rtnl.open(hostNetns);
   const ends = host.link.list({ kind: "veth" })
-    .filter(({ linkNetnsId }) => linkNetnsId !== undefined);
+    .filter(({ linkNsid }) => linkNsid !== undefined);
   return {
     names: new Set(ends.map(({ name }) => name)),
     containers: new Set(

@@ -15,7 +15,8 @@
  *
  * The metric of a route is a hash of the attachment. So DEL and GC find the
  * routes of an attachment without its addresses, and no record exists that
- * could differ from the kernel. The access link goes with its last route.
+ * could differ from the kernel. The access link is
+ * deleted with its last route.
  *
  * @module
  */
@@ -149,14 +150,14 @@ function isOnMaster(
   link: Link,
   { config: { master: name } }: HostAccessCall,
 ): boolean {
-  const { kind, linkNetnsId } = link;
+  const { kind, linkNsid } = link;
   // The name can be an alternative name.
   const master = name ? host.link.find(name) : undefined;
   if (name && (master === undefined || !isOn(link, master))) return false;
-  if (linkNetnsId === undefined) {
+  if (linkNsid === undefined) {
     return kind === "ipvlan" && !showsNetnsOfIpvlan();
   }
-  return linkNetnsId === findNsid(sandbox, host.netns);
+  return linkNsid === findNsid(sandbox, host.netns);
 }
 
 /**
@@ -398,7 +399,7 @@ function sysctlsOf({ name, routes, proxied }: Access): AccessLinkSysctl[] {
  * ADD or CHECK may run where /proc/sys is read-only, as in a container. Then only
  * parameters count without which packets are lost: with the others, the access works
  * as well as ADD could make it. ADD also turned `accept_dad` off, if it could, and
- * hardly another program turns it on for this link.
+ * other programs are unlikely to turn it on for this link.
  *
  * @throws {CniError} 999 if one is different
  */
@@ -492,16 +493,23 @@ export function deleteRoutesOf(
   const neighbors = new NeighborRequests(host.socket);
   for (const { destination, priority } of meant) {
     withAction(`delete route ${destination} of "${accessLink.name}"`, () => {
-      try {
-        host.route.del({ destination, priority, ifindex: accessLink.index });
-        if (accessLink.kind !== "ipvlan" || destination.family === 6) return;
-        neighbors.del(accessLink.index, destination.ip);
-      } catch (error) {
-        if (!isErrno(error, "ESRCH", "ENODEV", "ENOENT")) throw error;
-      }
+      ignoreMissing(() =>
+        host.route.del({ destination, priority, ifindex: accessLink.index })
+      );
+      if (accessLink.kind !== "ipvlan" || destination.family === 6) return;
+      ignoreMissing(() => neighbors.del(accessLink.index, destination.ip));
     });
   }
   return routes.length - meant.length;
+}
+
+/** Deletes an object that another process may have deleted. */
+function ignoreMissing(remove: () => void): void {
+  try {
+    remove();
+  } catch (error) {
+    if (!isErrno(error, "ESRCH", "ENODEV", "ENOENT")) throw error;
+  }
 }
 
 /** Lists the routes to containers by an access link. */

@@ -45,9 +45,9 @@ export function findListedEnd(
  */
 export function leadsTo(
   host: Rtnl,
-  { kind, linkNetnsId }: Link,
+  { kind, linkNsid }: Link,
   { netns }: Rtnl,
 ): boolean {
-  return kind === "veth" && linkNetnsId !== undefined &&
-    linkNetnsId === findNsid(host, netns);
+  return kind === "veth" && linkNsid !== undefined &&
+    linkNsid === findNsid(host, netns);
 }
