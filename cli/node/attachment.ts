@@ -133,7 +133,7 @@ export function restoreNetwork(
   conf: RuntimeConf,
 ): NetworkConfList {
   if (list !== undefined) return list;
-  const cached = runtime.findCachedConfig({ name }, conf);
+  const cached = ifPossible(() => runtime.findCachedConfig({ name }, conf));
   if (cached === undefined) throw error;
   return parseNetworkConfList(cached.config);
 }

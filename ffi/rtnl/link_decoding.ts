@@ -37,7 +37,7 @@ export function decodeLink({ header, attributes }: LinkAnswer): Link {
     mtu: attributes.mtu ?? 0,
     isUp: (header.flags & LinkFlag.Up) !== 0,
     linkIndex: attributes.link,
-    linkNsid: attributes.linkNsid,
+    linkNsid: attributes.linkNetnsId,
     masterIndex: attributes.master,
     alias: attributes.alias,
     alternativeNames: attributes.properties ?? [],

@@ -140,7 +140,7 @@ const linkAttributes = attributeSet({
   extendedMask: [29, u32],
   transmitQueues: [31, u32],
   receiveQueues: [32, u32],
-  linkNsid: [37, i32],
+  linkNetnsId: [37, i32],
   targetNetnsId: [46, i32],
   newIndex: [49, i32],
   properties: [markedNested(52), listOf(53, cstring)],

@@ -48,7 +48,7 @@ function randomLink(): Required<LinkBody> {
       ...maybe("extendedMask", randomWord),
       ...maybe("transmitQueues", randomWord),
       ...maybe("receiveQueues", randomWord),
-      ...maybe("linkNsid", () => randomBelow(2 ** 31) - 1),
+      ...maybe("linkNetnsId", () => randomBelow(2 ** 31) - 1),
       ...maybe("targetNetnsId", () => randomBelow(2 ** 31) - 1),
       ...maybe("newIndex", () => randomBelow(2 ** 31)),
       ...maybe(

@@ -131,7 +131,7 @@ function checkArgs(
   });
   const refused = Object.entries(cniArgs).find(([key, value]) =>
     !permitted.includes(foldKey(key)) &&
-    !offers.some((offer) => isOffered(value, findValue(offer, key)))
+    !offers.some((offer) => isOffered(value, offerOf(offer, key)))
   );
   if (refused === undefined) return;
   throw refusal(
@@ -141,13 +141,18 @@ function checkArgs(
   );
 }
 
+/** Returns the value with which an object offers a key; null offers it without a default. */
+function offerOf(offer: JsonObject, key: string): JsonValue | undefined {
+  return listValues(offer, key).at(-1);
+}
+
 /** An offered object offers its keys only. */
 function isOffered(value: JsonValue, offered: JsonValue | undefined): boolean {
   if (offered === undefined) return false;
   if (!isObject(value)) return !isObject(offered);
   return isObject(offered) &&
     Object.entries(value as JsonObject).every(([key, item]) =>
-      isOffered(item, findValue(offered as JsonObject, key))
+      isOffered(item, offerOf(offered as JsonObject, key))
     );
 }
 

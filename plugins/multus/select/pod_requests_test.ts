@@ -113,6 +113,11 @@ testRows<[string, object, AttachmentRequest]>(
       },
       { cniArgs: { MTU: 1400, sysctl: { "net.core.somaxconn": "500" } } },
     ],
+    [
+      "a key that the definition has without a default",
+      { type: "tuning", args: { cni: { mtu: null } } },
+      { cniArgs: { mtu: 1400 } },
+    ],
     ["OVN-Kubernetes: addresses of its own", { type: "ovn-k8s-cni-overlay" }, {
       ips: ["10.1.1.11/24"],
       mac: "02:00:00:00:00:01",
